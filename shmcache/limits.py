@@ -1,0 +1,97 @@
+"""The bound on everything: constants, and the budget a single compile spends.
+
+Owns numbers and the counting of them. Must never know what the counted things are used for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from shmcache.errors import LimitError
+
+SOURCE_BYTES_MAX = 8 << 20
+"""Largest source text accepted, in bytes of UTF-8."""
+
+SCHEMA_DEPTH_MAX = 500
+"""Deepest nesting of a JSON Schema document; deeper is a LimitError, never a RecursionError."""
+
+EXPRESSION_DEPTH_MAX = 500
+"""Deepest nesting of groups in a regex or an EBNF body."""
+
+MESSAGE_BYTES_MAX = 64 << 10
+"""Largest message on the socket; larger sources travel as descriptors."""
+
+TOKEN_COUNT_MAX = 1 << 22
+TOKEN_BYTES_MAX = 1 << 16
+
+STATES_MAX = 400_000
+"""States one compile may create over all its constructions."""
+
+EDGES_MAX = 4_000_000
+"""Transitions one compile may create over all its constructions."""
+
+IMAGE_BYTES_MAX = 256 << 20
+
+COMPILE_SECONDS_MAX = 30.0
+"""Default deadline of one compile, in seconds."""
+
+COMPILE_MEMORY_BYTES_MAX = 4 << 30
+"""Default address-space growth allowed to one compile worker, in bytes."""
+
+CONFIGURATION_ENTRIES_MAX = 4096
+"""(state, stack) pairs one matcher configuration may hold; more is a LimitError of that request."""
+
+
+class Budget:
+    """What one compile may spend: states, edges, seconds. Each ``spend_*`` raises :class:`LimitError` past its limit.
+
+    ``clock`` returns monotonic seconds; tests pass their own. The deadline is looked at every 256 spendings.
+    """
+
+    __slots__ = ("_clock", "_deadline_seconds", "_ticks", "edges", "edges_max", "seconds_max", "states", "states_max")
+
+    def __init__(
+        self,
+        *,
+        states_max: int = STATES_MAX,
+        edges_max: int = EDGES_MAX,
+        seconds_max: float = COMPILE_SECONDS_MAX,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.states_max = states_max
+        self.edges_max = edges_max
+        self.seconds_max = seconds_max
+        self.states = 0
+        self.edges = 0
+        self._clock = clock
+        self._deadline_seconds = clock() + seconds_max
+        self._ticks = 0
+
+    def spend_states(self, count: int = 1) -> None:
+        """Counts ``count`` new states."""
+        self.states += count
+        if self.states > self.states_max:
+            raise LimitError(
+                f"the grammar needs more than {self.states_max} automaton states", limit="states", value=self.states_max
+            )
+        self.check_time()
+
+    def spend_edges(self, count: int = 1) -> None:
+        """Counts ``count`` new transitions."""
+        self.edges += count
+        if self.edges > self.edges_max:
+            raise LimitError(
+                f"the grammar needs more than {self.edges_max} automaton transitions",
+                limit="edges",
+                value=self.edges_max,
+            )
+        self.check_time()
+
+    def check_time(self) -> None:
+        """Raises when the deadline has passed."""
+        self._ticks += 1
+        if self._ticks & 255 == 0 and self._clock() > self._deadline_seconds:
+            raise LimitError(
+                f"compiling took longer than {self.seconds_max} s", limit="seconds", value=self.seconds_max
+            )
