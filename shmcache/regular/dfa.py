@@ -1,0 +1,188 @@
+"""A deterministic finite automaton over integer symbols, its transitions held as ranges.
+
+Owns the value, its trimming and its minimisation. Must never know what the symbols stand for: they are code points in a
+text automaton, bytes in a byte automaton, and bytes or rule calls in a rule automaton.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from shmcache.limits import Budget
+
+Edge = tuple[int, int, int]
+"""(low, high, target): every symbol in low..high leads to state ``target``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dfa:
+    """State 0 is the start. ``edges[s]`` is sorted and disjoint; a symbol on no edge is rejected.
+
+    Every state can reach an accepting one, the start of the empty language excepted, which has no edges.
+    """
+
+    edges: tuple[tuple[Edge, ...], ...]
+    accepting: tuple[bool, ...]
+
+    @property
+    def state_count(self) -> int:
+        """Number of states, at least 1."""
+        return len(self.edges)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no word at all is accepted."""
+        return not self.edges[0] and not self.accepting[0]
+
+    def is_accepting(self, state: int) -> bool:
+        """Whether a word may end in ``state``."""
+        return self.accepting[state]
+
+    def target(self, state: int, symbol: int) -> int:
+        """The state after ``symbol``, or -1."""
+        row = self.edges[state]
+        at = bisect_right(row, (symbol, 1 << 62, 0)) - 1
+        if at >= 0 and row[at][0] <= symbol <= row[at][1]:
+            return row[at][2]
+        return -1
+
+    def accepts(self, symbols: Iterable[int]) -> bool:
+        """Whether the word is in the language."""
+        state = 0
+        for symbol in symbols:
+            state = self.target(state, symbol)
+            if state < 0:
+                return False
+        return self.accepting[state]
+
+
+EMPTY_LANGUAGE = Dfa(edges=((),), accepting=(False,))
+EMPTY_WORD = Dfa(edges=((),), accepting=(True,))
+
+
+def merge_ranges(edges: Iterable[Edge]) -> tuple[Edge, ...]:
+    """Sorted, disjoint edges with adjacent ranges of one target joined."""
+    merged: list[Edge] = []
+    for low, high, target in edges:
+        if merged and merged[-1][2] == target and merged[-1][1] + 1 == low:
+            merged[-1] = (merged[-1][0], high, target)
+        else:
+            merged.append((low, high, target))
+    return tuple(merged)
+
+
+def trim(edges: list[list[Edge]], accepting: list[bool]) -> Dfa:
+    """The automaton without states that cannot be reached or cannot accept, in breadth-first numbering."""
+    count = len(edges)
+    sources: list[list[int]] = [[] for _ in range(count)]
+    for state, row in enumerate(edges):
+        for _, _, target in row:
+            sources[target].append(state)
+    alive = list(accepting)
+    pending = [state for state in range(count) if alive[state]]
+    while pending:
+        for source in sources[pending.pop()]:
+            if not alive[source]:
+                alive[source] = True
+                pending.append(source)
+    if not alive[0]:
+        return EMPTY_LANGUAGE
+    number = {0: 0}
+    order = [0]
+    for state in order:  # grows while it is walked: breadth first
+        for _, _, target in edges[state]:
+            if alive[target] and target not in number:
+                number[target] = len(order)
+                order.append(target)
+    return Dfa(
+        edges=tuple(
+            merge_ranges((low, high, number[target]) for low, high, target in edges[state] if alive[target])
+            for state in order
+        ),
+        accepting=tuple(accepting[state] for state in order),
+    )
+
+
+def minimise(dfa: Dfa, budget: Budget) -> Dfa:
+    """The smallest automaton of the same language.
+
+    Partition refinement in the manner of Paige and Tarjan (1987): of a block that splits, the largest part keeps the
+    block's number, so a state is renumbered, and its predecessors looked at again, at most log2(states) times.
+    """
+    edges, accepting = dfa.edges, dfa.accepting
+    sources: list[list[int]] = [[] for _ in edges]
+    for state, row in enumerate(edges):
+        for _, _, target in row:
+            sources[target].append(state)
+    block_of = [1 if accept else 0 for accept in accepting]
+    members: list[set[int]] = [set(), set()]
+    for state, block in enumerate(block_of):
+        members[block].add(state)
+    dirty = set(range(len(edges)))
+    while dirty:
+        by_block: dict[int, list[int]] = {}
+        for state in dirty:
+            by_block.setdefault(block_of[state], []).append(state)
+        dirty = set()
+        moves: list[tuple[int, list[int]]] = []
+        for block, states in by_block.items():
+            if len(members[block]) > 1:
+                moves.extend((block, part) for part in _split(edges, block_of, members[block], states))
+        for block, part in moves:
+            budget.spend_edges(len(part))
+            fresh = len(members)
+            members.append(set(part))
+            members[block].difference_update(part)
+            for state in part:
+                block_of[state] = fresh
+                dirty.update(sources[state])
+    return _quotient(dfa, block_of)
+
+
+def _signature(row: tuple[Edge, ...], block_of: list[int]) -> tuple[Edge, ...]:
+    if len(row) == 1:
+        low, high, target = row[0]
+        return ((low, high, block_of[target]),)
+    return merge_ranges((low, high, block_of[target]) for low, high, target in row)
+
+
+def _split(
+    edges: tuple[tuple[Edge, ...], ...], block_of: list[int], members: set[int], touched: list[int]
+) -> list[list[int]]:
+    """The parts of a block that differ from its largest part. Untouched members are known to be alike."""
+    groups: dict[tuple[Edge, ...], list[int]] = {}
+    for state in touched:
+        groups.setdefault(_signature(edges[state], block_of), []).append(state)
+    untouched_count = len(members) - len(touched)
+    keep: tuple[Edge, ...] | None = None
+    if untouched_count:
+        touched_set = set(touched)
+        witness = next(state for state in members if state not in touched_set)
+        alike = _signature(edges[witness], block_of)
+        largest = max(groups, key=lambda signature: len(groups[signature]))
+        if untouched_count + len(groups.get(alike, ())) >= len(groups[largest]) or largest == alike:
+            keep = alike
+        else:
+            keep = largest
+            groups.setdefault(alike, []).extend(state for state in members if state not in touched_set)
+    else:
+        keep = max(groups, key=lambda signature: len(groups[signature]))
+    return [states for signature, states in groups.items() if signature != keep]
+
+
+def _quotient(dfa: Dfa, block_of: list[int]) -> Dfa:
+    number: dict[int, int] = {block_of[0]: 0}
+    representatives = [0]
+    rows: list[tuple[Edge, ...]] = []
+    for state in representatives:  # grows while it is walked: breadth first
+        row: list[Edge] = []
+        for low, high, target in dfa.edges[state]:
+            block = block_of[target]
+            if block not in number:
+                number[block] = len(representatives)
+                representatives.append(target)
+            row.append((low, high, number[block]))
+        rows.append(merge_ranges(row))
+    return Dfa(edges=tuple(rows), accepting=tuple(dfa.accepting[state] for state in representatives))
