@@ -95,3 +95,9 @@ class Budget:
             raise LimitError(
                 f"compiling took longer than {self.seconds_max} s", limit="seconds", value=self.seconds_max
             )
+
+VOCABULARY_BYTES_MAX = 256 << 20
+"""Largest sum of the lengths of all tokens of one vocabulary, in bytes; a trie has one node at most for each."""
+
+COMPILE_SECONDS_CEILING = 3600.0
+"""Longest deadline that a caller may ask for one compile, in seconds."""

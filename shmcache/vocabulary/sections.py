@@ -1,0 +1,110 @@
+"""A checksummed byte string of numbers and flat arrays: what a vocabulary and a trie look like at rest.
+
+Owns the layout (magic, version, length, checksum, words, aligned arrays) and the refusal of anything else. Must never
+know what the words and arrays mean: that is checked by whoever reads them.
+
+Layout, little-endian::
+
+    0   magic             8 bytes
+    8   version           uint32
+    12  section count     uint32
+    16  total length      uint64, bytes
+    24  word count        uint32
+    28  zero              uint32
+    32  checksum          32 bytes, blake2b of everything else
+    64  words             uint64 each
+    ..  section table     uint64 each: the number of items of that array
+    ..  arrays            each at the next multiple of 64 bytes
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shmcache.errors import SegmentError
+
+Readable = bytes | bytearray | memoryview
+"""Bytes from outside; a memoryview may lie over a mapped segment."""
+
+_HEADER = struct.Struct("<8sIIQII32s")
+_ALIGNMENT_BYTES = 64
+_CHECKSUM_START = 32
+_CHECKSUM_END = 64
+
+
+def _aligned(offset_bytes: int) -> int:
+    return -(-offset_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+
+
+def _checksum(view: memoryview) -> bytes:
+    digest = hashlib.blake2b(view[:_CHECKSUM_START], digest_size=32)
+    digest.update(view[_CHECKSUM_END:])
+    return digest.digest()
+
+
+def pack_sections(magic: bytes, version: int, words: Sequence[int], arrays: Sequence[npt.NDArray[Any]]) -> bytes:
+    """The byte string of ``words`` (each 0 .. 2**64-1) and one-dimensional ``arrays``, under an 8-byte ``magic``."""
+    table_end = _HEADER.size + 8 * (len(words) + len(arrays))
+    starts: list[int] = []
+    end = table_end
+    for array in arrays:
+        starts.append(_aligned(end))
+        end = starts[-1] + array.nbytes
+    data = bytearray(end)
+    _HEADER.pack_into(data, 0, magic, version, len(arrays), end, len(words), 0, bytes(32))
+    struct.pack_into(f"<{len(words) + len(arrays)}Q", data, _HEADER.size, *words, *(len(array) for array in arrays))
+    for start, array in zip(starts, arrays, strict=True):
+        data[start : start + array.nbytes] = array.tobytes()
+    data[_CHECKSUM_START:_CHECKSUM_END] = _checksum(memoryview(data))
+    return bytes(data)
+
+
+def unpack_sections(
+    buffer: Readable, magic: bytes, version: int, word_count: int, dtypes: Sequence[npt.DTypeLike]
+) -> tuple[tuple[int, ...], tuple[npt.NDArray[Any], ...]]:
+    """The words and arrays in ``buffer``; the arrays are read-only views of it, without a copy.
+
+    ``buffer`` may be longer than what is stored in it (a mapping is rounded up to pages); the rest is ignored. Raises
+    :class:`SegmentError` for anything that :func:`pack_sections` with this magic, version and shape did not write.
+    """
+    view = memoryview(buffer).toreadonly().cast("B")
+    if len(view) < _HEADER.size:
+        raise SegmentError(f"{len(view)} bytes are too few for a header")
+    found_magic, found_version, section_count, total_bytes, found_words, zero, checksum = _HEADER.unpack_from(view)
+    if found_magic != magic:
+        raise SegmentError(f"foreign bytes: magic {found_magic!r}, expected {magic!r}")
+    if found_version != version:
+        raise SegmentError(f"layout version {found_version}, expected {version}")
+    if section_count != len(dtypes) or found_words != word_count or zero != 0:
+        raise SegmentError("the header describes another layout")
+    table_end = _HEADER.size + 8 * (word_count + section_count)
+    if not table_end <= total_bytes <= len(view):
+        raise SegmentError(f"truncated: the header says {total_bytes} bytes, there are {len(view)}")
+    view = view[:total_bytes]
+    if _checksum(view) != checksum:
+        raise SegmentError("the checksum does not match")
+    numbers = struct.unpack_from(f"<{word_count + section_count}Q", view, _HEADER.size)
+    arrays: list[npt.NDArray[Any]] = []
+    end = table_end
+    for item_count, dtype in zip(numbers[word_count:], dtypes, strict=True):
+        start = _aligned(end)
+        end = start + item_count * np.dtype(dtype).itemsize
+        if end > total_bytes:
+            raise SegmentError("an array reaches past the end")
+        # An empty last array may have no byte of its own to start at.
+        arrays.append(np.frombuffer(view[start:end], dtype=dtype) if item_count else _empty(dtype))
+    if end != total_bytes:
+        raise SegmentError("bytes left over after the last array")
+    return numbers[:word_count], tuple(arrays)
+
+
+def _empty(dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = np.empty(0, dtype=dtype)
+    array.setflags(write=False)
+    return array
