@@ -88,6 +88,16 @@ class Budget:
             )
         self.check_time()
 
+    def share(self, part: float) -> Budget:
+        """A budget of ``part`` of what is left of this one."""
+        now = self._clock()
+        return Budget(
+            states_max=int((self.states_max - self.states) * part),
+            edges_max=int((self.edges_max - self.edges) * part),
+            seconds_max=(self._deadline_seconds - now) * part,
+            clock=self._clock,
+        )
+
     def check_time(self) -> None:
         """Raises when the deadline has passed."""
         self._ticks += 1

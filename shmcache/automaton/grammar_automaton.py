@@ -1,0 +1,178 @@
+"""A whole grammar as flat arrays of states: byte edges, calls, and where a rule may end.
+
+Owns the arrays that kernels walk, in place, in whatever memory they lie. Must never know tokens or masks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shmcache.automaton.lowering import CALL_BASE
+from shmcache.errors import SegmentError
+from shmcache.regular.dfa import Dfa
+
+Int32Array = npt.NDArray[np.int32]
+UInt8Array = npt.NDArray[np.uint8]
+
+TAIL_CALL = -1
+"""The return state of a call behind which its caller has nothing left to do: it pushes nothing."""
+
+ARRAY_DTYPES = (np.int32, np.uint8, np.uint8, np.int32, np.int32, np.int32, np.int32, np.uint8, np.int32, np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GrammarAutomaton:
+    """``S`` states of ``R`` rules; the states of a rule are consecutive, its start first; rule 0 is the root.
+
+    Every call consumes at least one byte, and no chain of calls from a state comes back to a rule without a byte
+    between. All arrays are one-dimensional, C-contiguous and read-only.
+    """
+
+    edge_offset: Int32Array
+    """int32 (S + 1): byte edges of state ``s`` are ``edge_offset[s]`` up to ``edge_offset[s + 1]``, sorted, disjoint."""
+    edge_low: UInt8Array
+    edge_high: UInt8Array
+    edge_target: Int32Array
+    call_offset: Int32Array
+    """int32 (S + 1): calls of state ``s``."""
+    call_rule: Int32Array
+    call_return: Int32Array
+    """int32: the state after the call, or :data:`TAIL_CALL`."""
+    final: UInt8Array
+    """uint8 (S): 1 where the rule may end."""
+    rule_of_state: Int32Array
+    rule_start: Int32Array
+    """int32 (R): first state of each rule."""
+    root_nullable: bool
+    """Whether the empty text is in the language."""
+
+    @property
+    def state_count(self) -> int:
+        """Number of states."""
+        return len(self.final)
+
+    @property
+    def rule_count(self) -> int:
+        """Number of rules that are called, the root included."""
+        return len(self.rule_start)
+
+    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        """The arrays, in the order of :data:`ARRAY_DTYPES`."""
+        return tuple(getattr(self, field.name) for field in fields(self)[:-1])
+
+    def states_of(self, rule: int) -> range:
+        """State numbers of a rule."""
+        end = int(self.rule_start[rule + 1]) if rule + 1 < self.rule_count else self.state_count
+        return range(int(self.rule_start[rule]), end)
+
+    def edges_of(self, state: int) -> list[tuple[int, int, int]]:
+        """(low, high, target) of a state's byte edges."""
+        part = slice(int(self.edge_offset[state]), int(self.edge_offset[state + 1]))
+        return list(
+            zip(
+                self.edge_low[part].tolist(),
+                self.edge_high[part].tolist(),
+                self.edge_target[part].tolist(),
+                strict=True,
+            )
+        )
+
+    def calls_of(self, state: int) -> list[tuple[int, int]]:
+        """(rule, return state) of a state's calls."""
+        part = slice(int(self.call_offset[state]), int(self.call_offset[state + 1]))
+        return list(zip(self.call_rule[part].tolist(), self.call_return[part].tolist(), strict=True))
+
+    def check_bounds(self) -> None:
+        """Raises :class:`SegmentError` unless every index points into the array it is for."""
+        states, rules = self.state_count, self.rule_count
+        edges, calls = len(self.edge_low), len(self.call_rule)
+        if not (
+            states >= 1
+            and rules >= 1
+            and len(self.edge_offset) == len(self.call_offset) == states + 1
+            and len(self.rule_of_state) == states
+            and len(self.edge_high) == len(self.edge_target) == edges
+            and len(self.call_return) == calls
+            and _is_offset_array(self.edge_offset, edges)
+            and _is_offset_array(self.call_offset, calls)
+            and _in_range(self.edge_target, 0, states)
+            and _in_range(self.call_rule, 0, rules)
+            and _in_range(self.call_return, TAIL_CALL, states)
+            and _in_range(self.rule_of_state, 0, rules)
+            and _in_range(self.rule_start, 0, states)
+        ):
+            raise SegmentError("the automaton holds an index out of bounds")
+
+
+def _is_offset_array(offsets: Int32Array, end: int) -> bool:
+    return bool(offsets[0] == 0 and offsets[-1] == end and (offsets[1:] >= offsets[:-1]).all())
+
+
+def _in_range(values: Int32Array, low: int, end: int) -> bool:
+    return not len(values) or bool(values.min() >= low and values.max() < end)
+
+
+def frozen(values: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """A read-only array: kernels then see one type, whether it was built here or lies in a mapped segment."""
+    array = np.ascontiguousarray(values, dtype=dtype)
+    array.setflags(write=False)
+    return array
+
+
+def assemble(dfas: list[Dfa], root_nullable: bool) -> GrammarAutomaton:
+    """Numbers the states of all rules' automata in one line, and drops rules that nothing calls."""
+    kept, numbers = _reachable_rules(dfas)
+    starts: list[int] = []
+    count = 0
+    for rule in kept:
+        starts.append(count)
+        count += dfas[rule].state_count
+    edge_offset, call_offset = [0], [0]
+    edges: list[tuple[int, int, int]] = []
+    calls: list[tuple[int, int]] = []
+    final: list[bool] = []
+    for rule, first in zip(kept, starts, strict=True):
+        dfa = dfas[rule]
+        for row in dfa.edges:
+            for low, high, target in row:
+                if low < CALL_BASE:
+                    edges.append((low, high, first + target))
+                    continue
+                is_tail = dfa.accepting[target] and not dfa.edges[target]
+                return_state = TAIL_CALL if is_tail else first + target
+                calls.extend((numbers[symbol - CALL_BASE], return_state) for symbol in range(low, high + 1))
+            edge_offset.append(len(edges))
+            call_offset.append(len(calls))
+        final.extend(dfa.accepting)
+    lengths = [dfas[rule].state_count for rule in kept]
+    return GrammarAutomaton(
+        edge_offset=frozen(edge_offset, np.int32),
+        edge_low=frozen([edge[0] for edge in edges], np.uint8),
+        edge_high=frozen([edge[1] for edge in edges], np.uint8),
+        edge_target=frozen([edge[2] for edge in edges], np.int32),
+        call_offset=frozen(call_offset, np.int32),
+        call_rule=frozen([call[0] for call in calls], np.int32),
+        call_return=frozen([call[1] for call in calls], np.int32),
+        final=frozen(final, np.uint8),
+        rule_of_state=frozen(np.repeat(np.arange(len(kept)), lengths), np.int32),
+        rule_start=frozen(starts, np.int32),
+        root_nullable=root_nullable,
+    )
+
+
+def _reachable_rules(dfas: list[Dfa]) -> tuple[list[int], dict[int, int]]:
+    numbers = {0: 0}
+    kept = [0]
+    for rule in kept:  # grows while it is walked
+        for row in dfas[rule].edges:
+            for low, high, _ in row:
+                for symbol in range(max(low, CALL_BASE), high + 1):
+                    callee = symbol - CALL_BASE
+                    if callee not in numbers:
+                        numbers[callee] = len(kept)
+                        kept.append(callee)
+    return kept, numbers

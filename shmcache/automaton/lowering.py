@@ -1,0 +1,133 @@
+"""From expressions to one non-deterministic automaton over bytes and rule calls.
+
+Owns the lowering. Symbols 0..255 are bytes; symbol ``CALL_BASE + r`` is a call of rule ``r``. Must never know tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from shmcache.automaton.inlining import reachable_graph
+from shmcache.grammar.ir import Characters, Choice, Expression, Grammar, Literal, Reference, Regular, Repeat, Sequence
+from shmcache.limits import Budget
+from shmcache.regular.code_points import CodePoints
+from shmcache.regular.dfa import Dfa
+from shmcache.regular.encode import encode_utf8
+from shmcache.regular.nfa import NfaBuilder
+from shmcache.regular.operations import characters
+
+CALL_BASE = 256
+
+
+@dataclass(slots=True)
+class LoweredRules:
+    """All rules as fragments of one automaton: rule ``r`` is what leads from ``starts[r]`` to ``finals[r]``.
+
+    No edge enters a start or leaves a final. Rule 0 is the root.
+    """
+
+    nfa: NfaBuilder
+    names: list[str]
+    starts: list[int] = field(default_factory=list)
+    finals: list[int] = field(default_factory=list)
+
+
+def lower(grammar: Grammar, inlined: frozenset[str], budget: Budget) -> LoweredRules:
+    """Fragments of the root and of every rule that stays a call."""
+    names = [name for name in reachable_graph(grammar) if name not in inlined]
+    lowered = LoweredRules(NfaBuilder(budget), names)
+    numbers = {name: number for number, name in enumerate(names)}
+    lowering = _Lowering(lowered.nfa, grammar, numbers, budget)
+    for name in names:
+        start, final = lowered.nfa.add_state(), lowered.nfa.add_state()
+        lowered.starts.append(start)
+        lowered.finals.append(final)
+        lowering.lower(grammar.rules[name], start, final)
+    return lowered
+
+
+class _Lowering:
+    """Thompson's construction (1968), driven by a list of work instead of recursion."""
+
+    def __init__(self, nfa: NfaBuilder, grammar: Grammar, numbers: dict[str, int], budget: Budget) -> None:
+        self._nfa = nfa
+        self._rules = grammar.rules
+        self._numbers = numbers
+        self._budget = budget
+        self._encoded: dict[CodePoints, Dfa] = {}
+        self._pending: list[tuple[Expression, int, int]] = []
+
+    def lower(self, expression: Expression, source: int, target: int) -> None:
+        """Adds the expression between two states, into the first and out of the second of which no edge may lead."""
+        self._pending.append((expression, source, target))
+        while self._pending:
+            self._lower_one(*self._pending.pop())
+
+    def _lower_one(self, expression: Expression, source: int, target: int) -> None:
+        nfa = self._nfa
+        match expression:
+            case Literal(data):
+                self._lower_literal(data, source, target)
+            case Characters(code_points):
+                if code_points:
+                    nfa.add_dfa(self._encode(code_points), source, target)
+            case Regular(automaton):
+                nfa.add_dfa(automaton, source, target)
+            case Reference(rule):
+                number = self._numbers.get(rule)
+                if number is None:
+                    self._pending.append((self._rules[rule], source, target))
+                else:
+                    nfa.add_edge(source, CALL_BASE + number, CALL_BASE + number, target)
+            case Sequence(items):
+                self._lower_sequence(items, source, target)
+            case Choice(options):
+                self._pending.extend((option, source, target) for option in reversed(options))
+            case Repeat(item, minimum, maximum):
+                self._lower_repeat(item, minimum, maximum, source, target)
+
+    def _encode(self, code_points: CodePoints) -> Dfa:
+        encoded = self._encoded.get(code_points)
+        if encoded is None:
+            encoded = self._encoded[code_points] = encode_utf8(characters(code_points), self._budget)
+        return encoded
+
+    def _lower_literal(self, data: bytes, source: int, target: int) -> None:
+        if not data:
+            self._nfa.add_epsilon(source, target)
+            return
+        here = source
+        for byte in data[:-1]:
+            after = self._nfa.add_state()
+            self._nfa.add_edge(here, byte, byte, after)
+            here = after
+        self._nfa.add_edge(here, data[-1], data[-1], target)
+
+    def _lower_sequence(self, items: tuple[Expression, ...], source: int, target: int) -> None:
+        if not items:
+            self._nfa.add_epsilon(source, target)
+            return
+        stops = [source, *(self._nfa.add_state() for _ in items[:-1]), target]
+        self._pending.extend((item, stops[at], stops[at + 1]) for at, item in reversed(list(enumerate(items))))
+
+    def _lower_repeat(self, item: Expression, minimum: int, maximum: int | None, source: int, target: int) -> None:
+        nfa = self._nfa
+        here = nfa.add_state()
+        nfa.add_epsilon(source, here)
+        for _ in range(minimum):
+            after = nfa.add_state()
+            self._pending.append((item, here, after))
+            here = after
+        if maximum is None:
+            loop, back = nfa.add_state(), nfa.add_state()
+            nfa.add_epsilon(here, loop)
+            self._pending.append((item, loop, back))
+            nfa.add_epsilon(back, loop)
+            nfa.add_epsilon(loop, target)
+            return
+        for _ in range(maximum - minimum):
+            nfa.add_epsilon(here, target)
+            after = nfa.add_state()
+            self._pending.append((item, here, after))
+            here = after
+        nfa.add_epsilon(here, target)
