@@ -1,0 +1,152 @@
+"""Where each word of the control and recency segments lies, and which values words take.
+
+Owns positions and encodings, as plain numbers. Must never open, map or store anything. All positions are counted in
+8-byte words from the segment's start unless a name says bytes. A change here raises CONTROL_LAYOUT_VERSION, which is
+part of every object's name, so that two layouts never meet under one name.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+CONTROL_LAYOUT_VERSION = 1
+CONTROL_MAGIC = int.from_bytes(b"shmcCTL\0", "little")
+RECENCY_MAGIC = int.from_bytes(b"shmcRDR\0", "little")
+WORD_MASK = (1 << 64) - 1
+NO_LIMIT = WORD_MASK
+"""How the limit -1 (unlimited) is stored."""
+
+# The constant words: written once, before the segment is published.
+MAGIC = 0
+LAYOUT_VERSION = 1
+BOOT_ID = 2
+INSTANCE = 3
+HOME_COUNT = 4
+WINDOW = 5
+SIZE_BYTES = 6
+OWNER_UID = 7
+ROW_COUNT = 8
+CONSTANT_CHECKSUM = 9
+CONSTANT_WORDS = range(MAGIC, CONSTANT_CHECKSUM)
+
+GENERATION = 16
+"""Alone on its cache line: every local hit of every process loads it."""
+
+MANAGER_PID = 24
+MANAGER_START_TICKS = 25
+MANAGER_EPOCH = 26
+MANAGER_STATE = 27
+MANAGER_LEASE = 28
+
+LIMIT_BYTES = 32
+SERIAL_LAST = 33
+VERSION_LAST = 34
+
+CHARGED = 40
+"""Three words, by tier: bytes of READY entries that are valid now."""
+ENTRIES = 43
+"""Three words, by tier: their number."""
+FILLING_BYTES = 46
+RETIRED_BYTES = 47
+
+COUNTERS = 56
+COUNTER_NAMES = (
+    "hit",
+    "miss",
+    "coalesced",
+    "started",
+    "succeeded",
+    "refused",
+    "failed",
+    "fenced",
+    "in_flight",
+    "evictions",
+)
+"""``hit`` and ``miss`` are those of clients that are gone; the living ones have their rows in the recency segment."""
+
+FINGERPRINTS = 512
+"""The fingerprint array starts on the second page."""
+
+RECORD_WORDS = 16
+RECORD_VERSION = 0
+RECORD_STATE = 1
+RECORD_TIER = 2
+RECORD_GENERATION = 3
+RECORD_KEY = 4
+RECORD_SERIAL = 8
+RECORD_CHARGED = 9
+RECORD_PAYLOAD = 10
+RECORD_OWNER = 11
+RECORD_COST = 12
+RECORD_CHECKSUM = 13
+
+WINDOW_SLOTS = 64
+"""A key's entry lies in one of this many slots from its home; that is the bound on every probe."""
+
+DEFAULT_HOME_COUNT = 16_384
+"""Homes of a new index: twice the 8,192 entries that it is made for, so that windows hardly ever fill up."""
+
+HOME_COUNT_MAX = 1 << 22
+ROW_COUNT_DEFAULT = 1_024
+ROW_COUNT_MAX = 1 << 16
+
+RECENCY_SLOTS = 16
+"""First recency word; the words before it are magic, layout version, instance, slot count, row count."""
+ROW_WORDS = 8
+"""A client's counter row fills one cache line: hits, local hits, misses, private compiles, four spare."""
+ROW_HITS = 0
+ROW_LOCAL_HITS = 1
+ROW_MISSES = 2
+ROW_PRIVATE = 3
+
+
+class SlotState(IntEnum):
+    """FREE → FILLING → READY → ZOMBIE → FREE; a FILLING slot that is given up may go to ZOMBIE or FREE at once."""
+
+    FREE = 0
+    FILLING = 1
+    READY = 2
+    ZOMBIE = 3
+
+
+class Tier(IntEnum):
+    """What an entry holds. Vocabulary entries are valid in every generation, the others only in their own."""
+
+    GRAMMAR = 0
+    RULE = 1
+    VOCABULARY = 2
+
+
+class ManagerState(IntEnum):
+    """What the namespace's manager is doing. After DISSOLVED the control segment is dead: open it by name again."""
+
+    ABSENT = 0
+    RECOVERING = 1
+    SERVING = 2
+    STOPPING = 3
+    DISSOLVED = 4
+
+
+def slot_count(home_count: int) -> int:
+    """Slots of an index: the last home has a whole window too, so that no probe wraps."""
+    return home_count + WINDOW_SLOTS - 1
+
+
+def records_start(home_count: int) -> int:
+    """First word of the first record, on a cache line of its own."""
+    return (FINGERPRINTS + slot_count(home_count) + 15) & ~15
+
+
+def control_size_bytes(home_count: int) -> int:
+    """Size of a control segment, in bytes, whole pages."""
+    return (8 * (records_start(home_count) + RECORD_WORDS * slot_count(home_count)) + 4095) & ~4095
+
+
+def rows_start(home_count: int) -> int:
+    """First word of the first client row in the recency segment."""
+    return (RECENCY_SLOTS + slot_count(home_count) + 7) & ~7
+
+
+def recency_size_bytes(home_count: int, row_count: int) -> int:
+    """Size of a recency segment, in bytes, whole pages."""
+    return (8 * (rows_start(home_count) + ROW_WORDS * row_count) + 4095) & ~4095

@@ -1,0 +1,213 @@
+"""Data segments: one sealed payload each, behind a header that says what it is.
+
+Owns the segment header and read-only mappings. Must never know what a payload means.
+
+A segment is 128 header bytes and then the payload, so that the payload is aligned to a cache line. The header repeats
+key, serial and generation; a reader compares them with what its look-up gave, so that a wrong file is never a hit.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from shmcache.errors import SegmentError
+from shmcache.memory.account import Entry
+from shmcache.memory.names import BUILDING_SUFFIX, parse_data_name
+from shmcache.memory.objects import (
+    SEALED_MODE,
+    Buffer,
+    building,
+    check_descriptor,
+    fill,
+    list_objects,
+    open_object,
+    publish,
+    unlink_object,
+)
+from shmcache.memory.words import KEY_BYTES
+
+SEGMENT_MAGIC = b"shmcSEG\0"
+SEGMENT_LAYOUT_VERSION = 1
+HEADER_BYTES = 128
+SEGMENT_BYTES_MAX = 1 << 32
+
+_HEADER = struct.Struct("<8sIIQQQQ32sII")
+"""Magic, layout version, tier, instance, serial, generation, payload length, key, payload checksum, header checksum."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentHeader:
+    """What a segment says about itself. ``payload_checksum`` is the CRC-32 of the payload."""
+
+    tier: int
+    instance: int
+    serial: int
+    generation: int
+    key: bytes
+    payload_bytes: int
+    payload_checksum: int
+
+    def to_bytes(self) -> bytes:
+        """The 128 bytes at the start of the segment."""
+        fields = (
+            SEGMENT_MAGIC,
+            SEGMENT_LAYOUT_VERSION,
+            self.tier,
+            self.instance,
+            self.serial,
+            self.generation,
+            self.payload_bytes,
+            self.key,
+            self.payload_checksum,
+        )
+        unsigned = _HEADER.pack(*fields, 0)
+        return _HEADER.pack(*fields, zlib.crc32(unsigned)).ljust(HEADER_BYTES, b"\0")
+
+    @classmethod
+    def from_bytes(cls, data: Buffer) -> SegmentHeader:
+        """The header of a segment; :class:`SegmentError` when it is not one of ours, or damaged."""
+        if len(data) < HEADER_BYTES:
+            raise SegmentError(f"a segment has at least {HEADER_BYTES} bytes, not {len(data)}")
+        fields = _HEADER.unpack_from(data)
+        magic, layout_version, tier, instance, serial, generation, payload_bytes, key, payload_checksum, own = fields
+        if magic != SEGMENT_MAGIC:
+            raise SegmentError("not a shmcache segment")
+        if layout_version != SEGMENT_LAYOUT_VERSION:
+            raise SegmentError(f"segment layout {layout_version}, ours is {SEGMENT_LAYOUT_VERSION}")
+        if own != zlib.crc32(_HEADER.pack(*fields[:-1], 0)):
+            raise SegmentError("the segment header is damaged")
+        return cls(tier, instance, serial, generation, key, payload_bytes, payload_checksum)
+
+    def is_of(self, entry: Entry, instance: int) -> bool:
+        """Whether this is the segment that an index entry of that control segment means."""
+        return (
+            self.key == entry.key
+            and self.serial == entry.serial
+            and self.instance == instance
+            and self.generation == entry.generation
+            and self.tier == entry.tier
+            and self.payload_bytes == entry.payload_bytes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentInfo:
+    """A published segment: its name and what it costs (whole pages)."""
+
+    name: str
+    header: SegmentHeader
+    charged_bytes: int
+
+
+class Mapping:
+    """A segment mapped read-only. It lives as long as anything that looks into :attr:`payload`; there is no close.
+
+    ``payload`` is a read-only memoryview of bytes, aligned to 64 bytes.
+    """
+
+    __slots__ = ("_map", "header", "payload", "size_bytes")
+
+    def __init__(self, mapped: mmap.mmap, header: SegmentHeader) -> None:
+        self._map = mapped
+        self.header = header
+        self.size_bytes = len(mapped)
+        self.payload = memoryview(mapped)[HEADER_BYTES : HEADER_BYTES + header.payload_bytes]
+
+    def check_payload(self) -> None:
+        """Reads the whole payload and raises :class:`SegmentError` when it is not what was written."""
+        if zlib.crc32(self.payload) != self.header.payload_checksum:
+            raise SegmentError("the payload of a segment is damaged")
+
+
+def create_segment(
+    name: str, payload_parts: Iterable[Buffer], *, key: bytes, generation: int, tier: int
+) -> SegmentInfo:
+    """Makes and publishes the data segment ``name`` (from :meth:`Namespace.data_name`) with that payload.
+
+    Raises :class:`LimitError` (``shm_bytes``) when shared memory is full, :class:`SegmentError` when the name is taken.
+    """
+    parsed = parse_data_name(name)
+    if parsed is None or parsed.building:
+        raise SegmentError(f"{name!r} is not the name of a data segment")
+    if len(key) != KEY_BYTES:
+        raise SegmentError(f"a key has {KEY_BYTES} bytes, not {len(key)}")
+    parts = [memoryview(part).cast("B") for part in payload_parts]
+    payload_bytes = sum(len(part) for part in parts)
+    payload_checksum = 0
+    for part in parts:
+        payload_checksum = zlib.crc32(part, payload_checksum)
+    header = SegmentHeader(
+        tier, parsed.instance, parsed.serial, generation, bytes(key), payload_bytes, payload_checksum
+    )
+    size_bytes = HEADER_BYTES + payload_bytes
+    with building(name, size_bytes) as descriptor:
+        written = fill(descriptor, [header.to_bytes(), *parts])
+        if written != size_bytes:
+            raise SegmentError(f"wrote {written} of {size_bytes} bytes of {name}")
+        publish(descriptor, name, mode=SEALED_MODE)
+        return SegmentInfo(name, header, charged_bytes(descriptor))
+
+
+def open_segment(name: str) -> int:
+    """A read-only descriptor of a published segment, owner and mode checked. FileNotFoundError when it is gone."""
+    return open_object(name, mode=SEALED_MODE)
+
+
+def map_segment(source: str | int) -> Mapping:
+    """Maps a segment by name or by descriptor (which stays the caller's). Raises FileNotFoundError or SegmentError."""
+    if isinstance(source, int):
+        return _map_descriptor(source, f"descriptor {source}")
+    descriptor = open_segment(source)
+    try:
+        return _map_descriptor(descriptor, source)
+    finally:
+        os.close(descriptor)
+
+
+def read_header(source: str | int) -> SegmentHeader:
+    """The header of a segment, without mapping it. Raises FileNotFoundError or SegmentError."""
+    if isinstance(source, int):
+        return SegmentHeader.from_bytes(os.pread(source, HEADER_BYTES, 0))
+    descriptor = open_segment(source)
+    try:
+        return SegmentHeader.from_bytes(os.pread(descriptor, HEADER_BYTES, 0))
+    finally:
+        os.close(descriptor)
+
+
+def charged_bytes(source: str | int) -> int:
+    """What the segment takes from the file system, in bytes (``st_blocks`` × 512)."""
+    if isinstance(source, int):
+        return os.fstat(source).st_blocks * 512
+    descriptor = open_segment(source)
+    try:
+        return os.fstat(descriptor).st_blocks * 512
+    finally:
+        os.close(descriptor)
+
+
+def unlink_segment(name: str) -> bool:
+    """Removes a data segment's name, and what its maker may have left unfinished. False when there was neither."""
+    published = unlink_object(name)
+    return unlink_object(name + BUILDING_SUFFIX) or published
+
+
+def list_segments(prefix: str) -> list[str]:
+    """Names of all data objects of a namespace, unfinished ones (ending in ``.new``) too."""
+    return [name for name in list_objects(prefix + "-") if parse_data_name(name) is not None]
+
+
+def _map_descriptor(descriptor: int, name: str) -> Mapping:
+    status = check_descriptor(descriptor, name, mode=SEALED_MODE)
+    if not HEADER_BYTES <= status.st_size <= SEGMENT_BYTES_MAX:
+        raise SegmentError(f"{name} has an impossible size of {status.st_size} bytes")
+    mapped = mmap.mmap(descriptor, status.st_size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+    header = SegmentHeader.from_bytes(memoryview(mapped)[:HEADER_BYTES])
+    if HEADER_BYTES + header.payload_bytes != status.st_size:
+        raise SegmentError(f"{name} has {status.st_size} bytes, its header says {header.payload_bytes} of payload")
+    return Mapping(mapped, header)
