@@ -8,6 +8,7 @@ key, serial and generation; a reader compares them with what its look-up gave, s
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import struct
@@ -134,23 +135,32 @@ def create_segment(
     parsed = parse_data_name(name)
     if parsed is None or parsed.building:
         raise SegmentError(f"{name!r} is not the name of a data segment")
-    if len(key) != KEY_BYTES:
-        raise SegmentError(f"a key has {KEY_BYTES} bytes, not {len(key)}")
-    parts = [memoryview(part).cast("B") for part in payload_parts]
-    payload_bytes = sum(len(part) for part in parts)
-    payload_checksum = 0
-    for part in parts:
-        payload_checksum = zlib.crc32(part, payload_checksum)
-    header = SegmentHeader(
-        tier, parsed.instance, parsed.serial, generation, bytes(key), payload_bytes, payload_checksum
-    )
-    size_bytes = HEADER_BYTES + payload_bytes
-    with building(name, size_bytes) as descriptor:
-        written = fill(descriptor, [header.to_bytes(), *parts])
-        if written != size_bytes:
-            raise SegmentError(f"wrote {written} of {size_bytes} bytes of {name}")
+    parts = _views(payload_parts)
+    header = _header(parts, key=key, generation=generation, tier=tier, instance=parsed.instance, serial=parsed.serial)
+    with building(name, HEADER_BYTES + header.payload_bytes) as descriptor:
+        _write(descriptor, header, parts)
         publish(descriptor, name, mode=SEALED_MODE)
         return SegmentInfo(name, header, charged_bytes(descriptor))
+
+
+def create_anonymous_segment(payload_parts: Iterable[Buffer], *, key: bytes, generation: int, tier: int) -> int:
+    """A descriptor of a segment without a name (serial 0), outside the shared-memory file system and never charged.
+
+    For images that are handed over once: those of an old generation, and all when ``/dev/shm`` is full. The memory is
+    sealed, lives as long as descriptors and mappings of it, and is :func:`map_segment`-ed like any other.
+    """
+    parts = _views(payload_parts)
+    header = _header(parts, key=key, generation=generation, tier=tier, instance=0, serial=0)
+    descriptor = os.memfd_create("shmcache", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        _write(descriptor, header, parts)
+        os.fchmod(descriptor, SEALED_MODE)
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def open_segment(name: str) -> int:
@@ -200,6 +210,28 @@ def unlink_segment(name: str) -> bool:
 def list_segments(prefix: str) -> list[str]:
     """Names of all data objects of a namespace, unfinished ones (ending in ``.new``) too."""
     return [name for name in list_objects(prefix + "-") if parse_data_name(name) is not None]
+
+
+def _views(parts: Iterable[Buffer]) -> list[memoryview]:
+    return [memoryview(part).cast("B") for part in parts]
+
+
+def _header(
+    parts: list[memoryview], *, key: bytes, generation: int, tier: int, instance: int, serial: int
+) -> SegmentHeader:
+    if len(key) != KEY_BYTES:
+        raise SegmentError(f"a key has {KEY_BYTES} bytes, not {len(key)}")
+    payload_checksum = 0
+    for part in parts:
+        payload_checksum = zlib.crc32(part, payload_checksum)
+    payload_bytes = sum(len(part) for part in parts)
+    return SegmentHeader(tier, instance, serial, generation, bytes(key), payload_bytes, payload_checksum)
+
+
+def _write(descriptor: int, header: SegmentHeader, parts: list[memoryview]) -> None:
+    written = fill(descriptor, [header.to_bytes(), *parts])
+    if written != HEADER_BYTES + header.payload_bytes:
+        raise SegmentError(f"wrote {written} bytes of a segment of {HEADER_BYTES + header.payload_bytes}")
 
 
 def _map_descriptor(descriptor: int, name: str) -> Mapping:
