@@ -1,0 +1,261 @@
+"""The key of a source: what enters it, what does not, and what input too large, too deep or malformed gives."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shmcache.errors import LimitError, SourceError
+from shmcache.grammar.key import ANNOTATIONS, Source, canonical_json, parse_json
+from shmcache.limits import SCHEMA_DEPTH_MAX, SOURCE_BYTES_MAX
+
+FINGERPRINT = bytes(32)
+PROPERTIES: dict[str, Any] = {
+    "naïve": {"type": "string", "maxLength": 9},
+    "b": {"enum": ["x", 1.5, None, {"title": "kept"}]},
+}
+SCHEMA: dict[str, Any] = {"type": "object", "properties": PROPERTIES, "required": ["b"]}
+
+
+def key_of(schema: Any, **options: Any) -> bytes:
+    return Source.json_schema(schema, **options).key(FINGERPRINT)
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        json.dumps(SCHEMA),
+        json.dumps(SCHEMA, indent=7, ensure_ascii=False),
+        json.dumps(SCHEMA, ensure_ascii=False).replace("b", "\\u0062"),
+        json.dumps(dict(reversed(SCHEMA.items()))),
+        json.dumps({"title": "t", "description": "d", "examples": [1], "$comment": "c", "default": {}, **SCHEMA}),
+        {**SCHEMA, "properties": {**PROPERTIES, "naïve": {"maxLength": 9, "readOnly": True, "type": "string"}}},
+    ],
+)
+def test_same_key(same: Any) -> None:
+    assert key_of(same) == key_of(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {**SCHEMA, "properties": dict(reversed(PROPERTIES.items()))},
+        {**SCHEMA, "required": ["naïve"]},
+        {**SCHEMA, "properties": {**PROPERTIES, "title": {}}},
+        json.dumps(SCHEMA).replace("kept", "other"),
+        json.dumps(SCHEMA).replace('"title": "kept"', ""),
+        json.dumps(SCHEMA).replace("1.5", "1.50000000000000000001"),
+        True,
+    ],
+)
+def test_other_key(other: Any) -> None:
+    assert key_of(other) != key_of(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"any_whitespace": False},
+        {"indent": 2},
+        {"indent": 0},
+        {"separators": (",", ":")},
+        {"strict_mode": False},
+        {"max_whitespace_cnt": 1},
+        {"canonical_numbers": False},
+        {"on_unsupported": "ignore"},
+    ],
+)
+def test_every_option_enters_the_key(option: dict[str, Any]) -> None:
+    assert key_of(SCHEMA, **option) != key_of(SCHEMA)
+
+
+def test_kind_text_root_and_fingerprint_enter_the_key() -> None:
+    sources = [
+        Source.regex("a"),
+        Source.regex("b"),
+        Source.ebnf("a"),
+        Source.ebnf("a", "other"),
+        Source.builtin_json(),
+        Source.structural_tag({"a": 1}),
+        Source.json_schema(True),
+    ]
+    keys = {source.key(fingerprint) for source in sources for fingerprint in (bytes(32), bytes(31) + b"\1")}
+    assert len(keys) == 2 * len(sources)
+    assert all(len(key) == 32 for key in keys)
+
+
+def test_the_order_of_definitions_does_not_enter_but_that_of_data_does() -> None:
+    one, other = {"$defs": {"a": {}, "b": True}}, {"$defs": {"b": True, "a": {}}}
+    assert key_of(one) == key_of(other)
+    assert key_of({"const": one}) != key_of({"const": other})
+
+
+def test_annotations_are_kept_where_they_are_names_or_data() -> None:
+    for name in ANNOTATIONS:
+        assert name in canonical_json({"properties": {name: {"type": "string"}}}, is_schema=True)
+        assert name in canonical_json({"enum": [{name: 1}]}, is_schema=True)
+        assert name not in canonical_json({"items": {"anyOf": [{name: "x", "type": "string"}]}}, is_schema=True)
+
+
+def test_plain_data_and_text_are_one_source() -> None:
+    text = '{"enum": [1, 1.0, 1e3, 12345678901234567890123, "\\u20ac", [], {}, {"a": [null, true]}]}'
+    plain = {"enum": (1, 1.0, 1000.0, 12345678901234567890123, "€", [], {}, {"a": [None, True]})}
+    assert Source.json_schema(text.replace("1e3", "1000.0")) == Source.json_schema(plain)
+    assert Source.json_schema(text).text.startswith('{"enum":[1,1.0,1E+3,12345678901234567890123,"€"')
+
+
+def test_a_pydantic_model_is_its_schema() -> None:
+    pydantic = pytest.importorskip("pydantic")
+    model = pydantic.create_model("Point", x=(int, ...), y=(int, ...))
+    assert key_of(model) == key_of(model.model_json_schema())
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [("", 1, 1), ('{"a": 1,\n "b" 2}', 2, 6), ("{} {}", 1, 4), ("{'a': 1}", 1, 2), ('"\x01"', 1, 2)],
+)
+def test_malformed_text_has_a_position(text: str, line: int, column: int) -> None:
+    with pytest.raises(SourceError) as caught:
+        Source.json_schema(text)
+    assert (caught.value.line, caught.value.column) == (line, column)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        '{"a": 1, "b": 2, "a": 3}',
+        '{"enum": [NaN]}',
+        '{"enum": [-Infinity]}',
+        {"enum": [float("nan")]},
+        {"enum": [float("inf")]},
+        {"enum": [object()]},
+        {1: {}},
+        {"a": 1, 2: {}},
+        {"properties": {None: {}}},
+        '{"const": "\\ud800"}',
+        {"const": "\udc00"},
+        object(),
+        None,
+    ],
+)
+def test_what_is_not_json_is_refused(schema: Any) -> None:
+    with pytest.raises(SourceError):
+        Source.json_schema(schema).key(FINGERPRINT)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"indent": -1},
+        {"indent": True},
+        {"indent": "\t"},
+        {"max_whitespace_cnt": -1},
+        {"separators": (";", ":")},
+        {"separators": (", ", ":", "")},
+        {"separators": (",,", ":")},
+        {"separators": ("\xa0,", ":")},
+        {"on_unsupported": "warn"},
+    ],
+)
+def test_options_are_checked(options: dict[str, Any]) -> None:
+    with pytest.raises(SourceError):
+        Source.json_schema(True, **options)
+
+
+def test_too_deep_is_a_limit() -> None:
+    depth = 10_000
+    nested: dict[str, Any] = {}
+    for _ in range(depth):
+        nested = {"items": nested}
+    for schema in (nested, '{"items":' * depth + "{}" + "}" * depth, "[" * depth + "]" * depth):
+        with pytest.raises(LimitError) as caught:
+            Source.json_schema(schema)
+        assert caught.value.limit == "depth"
+    cyclic: dict[str, Any] = {}
+    cyclic["not"] = cyclic
+    with pytest.raises(LimitError):
+        Source.json_schema(cyclic)
+
+
+def test_just_deep_enough_is_no_limit() -> None:
+    nested: dict[str, Any] = {}
+    for _ in range(SCHEMA_DEPTH_MAX):
+        nested = {"items": nested}
+    assert Source.json_schema(nested).text.count("items") == SCHEMA_DEPTH_MAX
+
+
+def test_too_large_is_a_limit() -> None:
+    shared: Any = {"enum": ["x" * 1000]}
+    for _ in range(40):
+        shared = {"anyOf": [shared, shared]}  # 2**40 copies when written out
+    for schema in (json.dumps("x" * SOURCE_BYTES_MAX), shared, {"const": "é" * (SOURCE_BYTES_MAX // 2 + 1)}):
+        with pytest.raises(LimitError) as caught:
+            Source.json_schema(schema).key(FINGERPRINT)
+        assert caught.value.limit == "bytes"
+    with pytest.raises(LimitError):
+        Source.json_schema('{"const": ' + "9" * 5000 + "}")
+
+
+def test_two_megabytes_are_not_too_large() -> None:
+    schema = json.dumps({"enum": [f"value {number}" for number in range(140_000)]})
+    assert len(schema) > 2 << 20
+    assert len(key_of(schema)) == 32
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(JSON_VALUES)
+def test_canonical_text_of_data_is_that_data(value: Any) -> None:
+    assert json.loads(canonical_json(value, is_schema=False)) == value
+    assert canonical_json(value, is_schema=False) == canonical_json(parse_json(json.dumps(value)), is_schema=False)
+
+
+@given(
+    st.dictionaries(st.sampled_from(["properties", "items", "x", "enum", "title", "$defs"]), JSON_VALUES, max_size=4)
+)
+def test_canonical_text_is_a_fixed_point(schema: dict[str, Any]) -> None:
+    text = canonical_json(schema, is_schema=True)
+    assert canonical_json(parse_json(text), is_schema=True) == text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        Source.json_schema(SCHEMA, indent=3, separators=(",", ": ")),
+        Source.ebnf('root ::= "€"'),
+        Source.regex("a|b"),
+        Source.structural_tag('{"b": 1, "a": 2}'),
+        Source.builtin_json(),
+    ],
+)
+def test_bytes_restore_the_source(source: Source) -> None:
+    restored = Source.from_bytes(source.to_bytes())
+    assert restored == source
+    assert restored.key(FINGERPRINT) == source.key(FINGERPRINT)
+
+
+def test_foreign_bytes_are_refused() -> None:
+    good = {"kind": "regex", "text": "a", "options": ()}
+    bad: list[Any] = [None, 1, [], {}, {**good, "kind": "x"}, {**good, "text": b"a"}, {**good, "options": (("a",),)}]
+    bad += [{**good, "extra": 1}, {**good, "options": ((1, 2),)}, {**good, "options": (("a", (1,)),)}, {1: 2}]
+    for data in [b"", b"\xc1", *map(msgpack.packb, bad), msgpack.packb(good)[:-1], msgpack.packb(good) + b"\0"]:
+        with pytest.raises(SourceError):
+            Source.from_bytes(data)
+    assert Source.from_bytes(msgpack.packb(good)) == Source.regex("a")
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_whatever_raise_anything_else(data: bytes) -> None:
+    with contextlib.suppress(SourceError):
+        Source.from_bytes(data)
