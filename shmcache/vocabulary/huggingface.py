@@ -14,7 +14,8 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from os import PathLike, fspath
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from shmcache.errors import SourceError, UnsupportedError
@@ -41,7 +42,7 @@ def from_huggingface(
     """
     special_ids: set[int] = set()
     if isinstance(tokenizer, str | PathLike):
-        tokenizer = _load(fspath(tokenizer))
+        tokenizer = _load(Path(tokenizer))
     elif hasattr(tokenizer, "backend_tokenizer"):
         special_ids.update(tokenizer.all_special_ids)
         if stop_token_ids is None and tokenizer.eos_token_id is not None:
@@ -71,14 +72,14 @@ def from_huggingface(
     return Vocabulary(tokens, special.values(), stop, width)
 
 
-def _load(path: str) -> Any:
+def _load(path: Path) -> Any:
     library = import_library("tokenizers", extra="huggingface")
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+    # Read here, because the library's error does not tell a missing file from a bad one.
+    document = path.read_bytes()
     try:
-        return library.Tokenizer.from_str(text)
+        return library.Tokenizer.from_str(document.decode())
     except Exception as error:  # the library raises nothing more specific
-        raise SourceError(f"{path} is not a tokenizer.json: {error}") from error
+        raise SourceError(f"{path.name} is not a tokenizer.json: {error}") from error
 
 
 def _decoder_steps(tokenizer: Any) -> list[Step]:

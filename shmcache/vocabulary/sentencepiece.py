@@ -6,7 +6,8 @@ Owns the reading of a ``SentencePieceProcessor``. Must never know a grammar.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from os import PathLike, fspath
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from shmcache.errors import SourceError
@@ -27,7 +28,7 @@ def from_sentencepiece(
     extra when the library is missing, and :class:`SourceError` for a file that is not a model.
     """
     if isinstance(processor, str | PathLike):
-        processor = _load(fspath(processor))
+        processor = _load(Path(processor))
     tokens: list[bytes] = []
     special: list[int] = []
     for token_id in range(processor.get_piece_size()):
@@ -45,11 +46,13 @@ def from_sentencepiece(
     return Vocabulary(tokens, special, stop_token_ids, width)
 
 
-def _load(path: str) -> Any:
+def _load(path: Path) -> Any:
     library = import_library("sentencepiece", extra="sentencepiece")
+    # Read here, because the library's error does not tell a missing file from a bad one.
+    model = path.read_bytes()
     try:
-        return library.SentencePieceProcessor(model_file=path)
-    except OSError as error:
-        raise FileNotFoundError(f"cannot read the SentencePiece model {path}: {error}") from error
+        if not model:
+            raise RuntimeError("the file is empty")
+        return library.SentencePieceProcessor(model_proto=model)
     except RuntimeError as error:
-        raise SourceError(f"{path} is not a SentencePiece model: {error}") from error
+        raise SourceError(f"{path.name} is not a SentencePiece model: {error}") from error
