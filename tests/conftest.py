@@ -71,6 +71,7 @@ def namespace() -> Iterator[str]:
 
     Objects outlive their manager by design, so leaving some in a namespace is no failure of the test.
     """
+    from shmcache.memory.election import holder_pid
     from shmcache.memory.names import SHM_DIRECTORY, Namespace
 
     name = f"test-{uuid.uuid4().hex}"
@@ -79,6 +80,9 @@ def namespace() -> Iterator[str]:
         yield name
     finally:
         stop_manager(names.socket_path)
+        # One that has not begun to listen, or no longer does.
+        if pid := holder_pid(names):
+            stop_process(pid)
         prefix = names.prefix.removeprefix("/")
         for directory in (SHM_DIRECTORY, names.directory):
             for path in directory.glob(f"{prefix}*"):
