@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,6 @@ from shmcache.errors import LimitError, SegmentError
 from shmcache.limits import TOKEN_BYTES_MAX, TOKEN_COUNT_MAX, VOCABULARY_BYTES_MAX
 from shmcache.vocabulary.sections import Readable, pack_sections, unpack_sections
 from shmcache.vocabulary.trie import Trie
-
-if TYPE_CHECKING:
-    from os import PathLike
 
 _MAGIC = b"SHMCvoc\0"
 _VERSION = 1
@@ -118,32 +115,40 @@ class Vocabulary:
         self._trie: Trie | None = None
 
     @classmethod
-    def from_mistral(cls, tokenizer: Any = None, **options: Any) -> Vocabulary:
+    def from_mistral(
+        cls, tokenizer: Any = None, *, stop_token_ids: Iterable[int] | None = None, width: int | None = None
+    ) -> Vocabulary:
         """From mistral-common; see :func:`shmcache.vocabulary.mistral.from_mistral`."""
         from shmcache.vocabulary.mistral import from_mistral
 
-        return from_mistral(tokenizer, **options)
+        return from_mistral(tokenizer, stop_token_ids=stop_token_ids, width=width)
 
     @classmethod
-    def from_huggingface(cls, tokenizer: Any | str | PathLike[str], **options: Any) -> Vocabulary:
+    def from_huggingface(
+        cls, tokenizer: Any, *, stop_token_ids: Iterable[int] | None = None, width: int | None = None
+    ) -> Vocabulary:
         """From ``tokenizers`` or ``transformers``; see :func:`shmcache.vocabulary.huggingface.from_huggingface`."""
         from shmcache.vocabulary.huggingface import from_huggingface
 
-        return from_huggingface(tokenizer, **options)
+        return from_huggingface(tokenizer, stop_token_ids=stop_token_ids, width=width)
 
     @classmethod
-    def from_tiktoken(cls, encoding: Any, **options: Any) -> Vocabulary:
+    def from_tiktoken(
+        cls, encoding: Any, *, stop_token_ids: Iterable[int] | None = None, width: int | None = None
+    ) -> Vocabulary:
         """From a ``tiktoken.Encoding``; see :func:`shmcache.vocabulary.tiktoken.from_tiktoken`."""
         from shmcache.vocabulary.tiktoken import from_tiktoken
 
-        return from_tiktoken(encoding, **options)
+        return from_tiktoken(encoding, stop_token_ids=stop_token_ids, width=width)
 
     @classmethod
-    def from_sentencepiece(cls, processor: Any | str | PathLike[str], **options: Any) -> Vocabulary:
+    def from_sentencepiece(
+        cls, processor: Any, *, stop_token_ids: Iterable[int] | None = None, width: int | None = None
+    ) -> Vocabulary:
         """From a SentencePiece model; see :func:`shmcache.vocabulary.sentencepiece.from_sentencepiece`."""
         from shmcache.vocabulary.sentencepiece import from_sentencepiece
 
-        return from_sentencepiece(processor, **options)
+        return from_sentencepiece(processor, stop_token_ids=stop_token_ids, width=width)
 
     @classmethod
     def from_bytes(cls, data: Readable) -> Vocabulary:
