@@ -24,6 +24,8 @@ MESSAGE_BYTES_MAX = 64 << 10
 
 TOKEN_COUNT_MAX = 1 << 22
 TOKEN_BYTES_MAX = 1 << 16
+VOCABULARY_BYTES_MAX = 256 << 20
+"""Largest sum of the lengths of all tokens of one vocabulary, in bytes; a trie has one node at most for each."""
 
 STATES_MAX = 400_000
 """States one compile may create over all its constructions."""
@@ -41,6 +43,12 @@ COMPILE_MEMORY_BYTES_MAX = 4 << 30
 
 CONFIGURATION_ENTRIES_MAX = 4096
 """(state, stack) pairs one matcher configuration may hold; more is a LimitError of that request."""
+
+STACK_NODES_MAX = 1 << 20
+"""Different stacks one grammar may open in one process before its table is started afresh."""
+
+REMEMBERED_STEPS_MAX = 200_000
+"""Transitions of one grammar remembered in one process; past it they are forgotten and learnt anew."""
 
 
 class Budget:
@@ -106,8 +114,6 @@ class Budget:
                 f"compiling took longer than {self.seconds_max} s", limit="seconds", value=self.seconds_max
             )
 
-VOCABULARY_BYTES_MAX = 256 << 20
-"""Largest sum of the lengths of all tokens of one vocabulary, in bytes; a trie has one node at most for each."""
 
 COMPILE_SECONDS_CEILING = 3600.0
 """Longest deadline that a caller may ask for one compile, in seconds."""
