@@ -58,6 +58,7 @@ class IndexReader:
                 and record[layout.RECORD_KEY : layout.RECORD_KEY + 4] == wanted
                 and record[layout.RECORD_STATE] == _READY
                 and (record[layout.RECORD_TIER] == _VOCABULARY or record[layout.RECORD_GENERATION] == generation)
+                and record[layout.RECORD_TIER] in _TIERS
             ):
                 return _entry(slot, record)
         return None

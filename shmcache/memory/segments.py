@@ -238,7 +238,11 @@ def _map_descriptor(descriptor: int, name: str) -> Mapping:
     status = check_descriptor(descriptor, name, mode=SEALED_MODE)
     if not HEADER_BYTES <= status.st_size <= SEGMENT_BYTES_MAX:
         raise SegmentError(f"{name} has an impossible size of {status.st_size} bytes")
-    mapped = mmap.mmap(descriptor, status.st_size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+    try:
+        mapped = mmap.mmap(descriptor, status.st_size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+    except PermissionError:
+        # Kernels before 6.7 refuse even read-only shared mappings of sealed memory; private ones share its pages too.
+        mapped = mmap.mmap(descriptor, status.st_size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
     header = SegmentHeader.from_bytes(memoryview(mapped)[:HEADER_BYTES])
     if HEADER_BYTES + header.payload_bytes != status.st_size:
         raise SegmentError(f"{name} has {status.st_size} bytes, its header says {header.payload_bytes} of payload")
