@@ -33,7 +33,7 @@ class GrammarAutomaton:
     """
 
     edge_offset: Int32Array
-    """int32 (S + 1): byte edges of state ``s`` are ``edge_offset[s]`` up to ``edge_offset[s + 1]``, sorted, disjoint."""
+    """int32 (S + 1): state ``s`` has the byte edges ``edge_offset[s]:edge_offset[s + 1]``, sorted and disjoint."""
     edge_low: UInt8Array
     edge_high: UInt8Array
     edge_target: Int32Array
@@ -60,9 +60,14 @@ class GrammarAutomaton:
         """Number of rules that are called, the root included."""
         return len(self.rule_start)
 
+    @classmethod
+    def from_arrays(cls, arrays: tuple[npt.NDArray[Any], ...], root_nullable: bool) -> GrammarAutomaton:
+        """The automaton of what :meth:`arrays` gave; call :meth:`check_bounds` on arrays from outside."""
+        return cls(**dict(zip(ARRAY_NAMES, arrays, strict=True)), root_nullable=root_nullable)
+
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
         """The arrays, in the order of :data:`ARRAY_DTYPES`."""
-        return tuple(getattr(self, field.name) for field in fields(self)[:-1])
+        return tuple(getattr(self, name) for name in ARRAY_NAMES)
 
     def states_of(self, rule: int) -> range:
         """State numbers of a rule."""
@@ -106,6 +111,9 @@ class GrammarAutomaton:
             and _in_range(self.rule_start, 0, states)
         ):
             raise SegmentError("the automaton holds an index out of bounds")
+
+
+ARRAY_NAMES = tuple(field.name for field in fields(GrammarAutomaton))[:-1]
 
 
 def _is_offset_array(offsets: Int32Array, end: int) -> bool:

@@ -1,8 +1,8 @@
 """Which rules stay calls and which become part of their caller.
 
-Owns the decision. A rule is inlined when that keeps automata small: it is not recursive, not shared with other grammars,
-has no wide part (a wide state costs a long walk of the vocabulary, which as a rule of its own is paid once per host),
-and is either small or called from one place only.
+Owns the decision. A rule is inlined when that keeps automata small: it is not recursive, not shared with other
+grammars, has no wide part (a wide state costs a long walk of the vocabulary, which as a rule of its own is paid once
+per host), and is either small or called from one place only.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Owns the two encodings of a text automaton as a byte automaton. Must never know where in a grammar the text stands.
 
-Between two characters the byte automaton is in the state of the text automaton. Inside a character it is in a state that
-is determined by what may still follow; such states are interned by their edges, so a minimal text automaton gives a
-minimal byte automaton without a further minimisation.
+Between two characters the byte automaton is in the state of the text automaton. Inside a character it is in a state
+that is determined by what may still follow; such states are interned by their edges, so a minimal text automaton gives
+a minimal byte automaton without a further minimisation.
 """
 
 from __future__ import annotations

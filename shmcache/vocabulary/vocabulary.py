@@ -45,6 +45,7 @@ class Vocabulary:
     """
 
     __slots__ = (
+        "__weakref__",
         "_data",
         "_fingerprint",
         "_flat",

@@ -1,0 +1,107 @@
+"""The image of a compiled grammar: how it is written, and how it is opened in place.
+
+Owns the layout: the sections of ``vocabulary/sections.py`` under its own magic, with the key, the vocabulary's
+fingerprint and width in front, then the automaton's arrays, the rows' arrays, and the warnings as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from shmcache.automaton import grammar_automaton
+from shmcache.automaton.grammar_automaton import GrammarAutomaton
+from shmcache.errors import LimitError, SegmentError
+from shmcache.grammar.ir import Warning as GrammarWarning
+from shmcache.limits import IMAGE_BYTES_MAX
+from shmcache.rows import row_table
+from shmcache.rows.row_table import RowTable
+from shmcache.vocabulary.sections import Readable, pack_sections, unpack_sections
+
+_MAGIC = b"SHMCimg\0"
+LAYOUT_VERSION = 1
+_KEY_WORDS = 4
+_FINGERPRINT_WORDS = 4
+_WORD_COUNT = _KEY_WORDS + _FINGERPRINT_WORDS + 3
+_AUTOMATON_ARRAYS = len(grammar_automaton.ARRAY_DTYPES)
+_DTYPES = (*grammar_automaton.ARRAY_DTYPES, *row_table.ARRAY_DTYPES, np.uint8)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Image:
+    """A compiled grammar. Its arrays are views of the bytes it was opened from."""
+
+    key: bytes
+    """32 bytes: the digest of the source and the vocabulary."""
+    vocabulary_fingerprint: bytes
+    """32 bytes."""
+    vocabulary_size: int
+    width: int
+    """Number of mask bits."""
+    automaton: GrammarAutomaton
+    rows: RowTable
+    warnings: tuple[GrammarWarning, ...]
+
+
+def _words(data: bytes) -> tuple[int, ...]:
+    return tuple(np.frombuffer(data, dtype="<u8").tolist())
+
+
+def _bytes(words: tuple[int, ...]) -> bytes:
+    return np.array(words, dtype="<u8").tobytes()
+
+
+def write_image(image: Image) -> bytes:
+    """The image as bytes. Raises :class:`LimitError` past IMAGE_BYTES_MAX."""
+    warnings = json.dumps([[one.feature, one.pointer, one.message] for one in image.warnings]).encode()
+    words = (
+        *_words(image.key),
+        *_words(image.vocabulary_fingerprint),
+        image.vocabulary_size,
+        image.width,
+        int(image.automaton.root_nullable),
+    )
+    arrays = (*image.automaton.arrays(), *image.rows.arrays(), np.frombuffer(warnings, dtype=np.uint8))
+    size = sum(array.nbytes for array in arrays)
+    if size > IMAGE_BYTES_MAX:
+        raise LimitError(
+            f"the compiled grammar takes {size} bytes, more than {IMAGE_BYTES_MAX}",
+            limit="image_bytes",
+            value=IMAGE_BYTES_MAX,
+        )
+    return pack_sections(_MAGIC, LAYOUT_VERSION, words, arrays)
+
+
+def open_image(buffer: Readable, *, expected_key: bytes | None = None) -> Image:
+    """The image that :func:`write_image` wrote, in place: no array is copied.
+
+    Checks magic, layout version, length, checksum, the key where one is expected, and that every index is in bounds;
+    raises :class:`SegmentError` otherwise.
+    """
+    words, arrays = unpack_sections(buffer, _MAGIC, LAYOUT_VERSION, _WORD_COUNT, _DTYPES)
+    key = _bytes(words[:_KEY_WORDS])
+    if expected_key is not None and key != expected_key:
+        raise SegmentError("the segment holds another grammar than the one asked for")
+    vocabulary_size, width, root_nullable = words[_KEY_WORDS + _FINGERPRINT_WORDS :]
+    automaton = GrammarAutomaton.from_arrays(arrays[:_AUTOMATON_ARRAYS], bool(root_nullable))
+    rows = RowTable(*arrays[_AUTOMATON_ARRAYS:-1])
+    automaton.check_bounds()
+    rows.check_bounds(automaton.state_count, -(-width // 32), min(vocabulary_size, width))
+    return Image(
+        key=key,
+        vocabulary_fingerprint=_bytes(words[_KEY_WORDS : _KEY_WORDS + _FINGERPRINT_WORDS]),
+        vocabulary_size=vocabulary_size,
+        width=width,
+        automaton=automaton,
+        rows=rows,
+        warnings=_read_warnings(arrays[-1].tobytes()),
+    )
+
+
+def _read_warnings(data: bytes) -> tuple[GrammarWarning, ...]:
+    try:
+        return tuple(GrammarWarning(feature, pointer, message) for feature, pointer, message in json.loads(data))
+    except (ValueError, TypeError) as error:
+        raise SegmentError("the warnings of the image cannot be read") from error

@@ -1,0 +1,214 @@
+"""Configurations of one grammar in one process, and what has been learnt about each.
+
+Owns the lazy automaton: configurations are interned, and for each the mask and the transitions that were asked for are
+remembered, as RE2 does with the states of its lazy automaton. Must never know requests: those are matchers.
+
+A configuration is a set of (state, stack) pairs. Kernels work it out; a step on a known one is a look-up.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from shmcache.errors import LimitError
+from shmcache.image.image import Image
+from shmcache.limits import CONFIGURATION_ENTRIES_MAX, REMEMBERED_STEPS_MAX
+from shmcache.matcher.bitmask import Int32Array, SparseMask, bits_of, set_bits
+from shmcache.matcher.token_table import TokenTable
+from shmcache.rows.row_table import ACCEPTED_IDS, BITSET, NO_ROW
+from shmcache.rows.stacks import StackTable, front
+from shmcache.rows.warm_up import warm_up
+from shmcache.vocabulary.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from shmcache.rows.kernels import Front
+
+
+class Configuration:
+    """Where a matcher may be. ``ended``: the text so far is a whole text of the grammar."""
+
+    __slots__ = ("after", "arena", "ended", "mask", "nodes", "states")
+
+    def __init__(self, arena: Arena, states: Int32Array, nodes: Int32Array, ended: bool) -> None:
+        self.arena = arena
+        self.states = states
+        self.nodes = nodes
+        self.ended = ended
+        self.after: dict[int, Configuration | None] = {}
+        self.mask: SparseMask | None = None
+
+
+class Arena:
+    """The configurations that grow from one stack table.
+
+    A table only ever grows; :attr:`is_full` says when matchers that begin anew should begin in a fresh arena. Old ones
+    live as long as their matchers. All kernel calls on an arena happen under its lock.
+    """
+
+    def __init__(self, image: Image, vocabulary: Vocabulary) -> None:
+        warm_up()
+        from shmcache.rows.kernels import AutomatonArrays
+
+        self._image = image
+        self._tokens = TokenTable.of(vocabulary)
+        self._arrays = AutomatonArrays(*(getattr(image.automaton, name) for name in AutomatonArrays._fields))
+        self._stacks = StackTable()
+        self._lock = threading.Lock()
+        self._known: dict[bytes, Configuration] = {}
+        self._remembered = 0
+        self.start = self._start()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many stacks are held that new matchers should begin elsewhere."""
+        return len(self._stacks) > CONFIGURATION_ENTRIES_MAX * 16
+
+    def _start(self) -> Configuration:
+        from shmcache.rows.kernels import STACKS_FULL, open_start
+
+        room = front(self._tokens.longest_token_bytes)
+        length, ended = open_start(self._arrays, self._stacks.arrays, room)
+        while length == STACKS_FULL:
+            self._stacks.grow()
+            length, ended = open_start(self._arrays, self._stacks.arrays, room)
+        return self._interned(room, length, ended or self._image.automaton.root_nullable)
+
+    def _interned(self, room: Front, length: int, ended: bool) -> Configuration:
+        """The configuration that a kernel left at the beginning of the front."""
+        if length < 0:
+            raise LimitError(
+                f"the grammar is ambiguous here in more than {CONFIGURATION_ENTRIES_MAX} ways",
+                limit="configuration_entries",
+                value=CONFIGURATION_ENTRIES_MAX,
+            )
+        states, nodes = room.state[:length].copy(), room.stack[:length].copy()
+        key = states.tobytes() + nodes.tobytes() + bytes([ended])
+        known = self._known.get(key)
+        if known is None:
+            if self._remembered >= REMEMBERED_STEPS_MAX:
+                self._forget()
+            self._remembered += 1
+            known = self._known[key] = Configuration(self, states, nodes, bool(ended))
+        return known
+
+    def after_token(self, configuration: Configuration, token_id: int) -> Configuration | None:
+        """The configuration behind a token, or None where it is rejected; remembered."""
+        if not 0 <= token_id < len(self._tokens.is_text) or not self._tokens.is_text[token_id]:
+            return None
+        with self._lock:
+            flat = self._tokens.flat
+            start, stop = int(flat.offsets[token_id]), int(flat.offsets[token_id + 1])
+            after = self._advance(configuration, flat.blob, start, stop)
+            configuration.after[token_id] = after
+            self._remembered += 1
+        return after
+
+    def after_bytes(self, configuration: Configuration, data: bytes) -> Configuration | None:
+        """The configuration behind ``data``, or None where it is rejected."""
+        if not data:
+            return configuration
+        with self._lock:
+            return self._advance(configuration, np.frombuffer(data, dtype=np.uint8), 0, len(data))
+
+    def _advance(
+        self, configuration: Configuration, data: npt.NDArray[np.uint8], start: int, stop: int
+    ) -> Configuration | None:
+        from shmcache.rows.kernels import STACKS_FULL, advance
+
+        room = front(self._tokens.longest_token_bytes)
+        while True:
+            length, ended = advance(
+                self._arrays,
+                self._stacks.arrays,
+                configuration.states,
+                configuration.nodes,
+                data,
+                start,
+                stop,
+                room,
+            )
+            if length != STACKS_FULL:
+                break
+            self._stacks.grow()
+        if length == 0 and not ended:
+            return None
+        return self._interned(room, length, ended)
+
+    def _forget(self) -> None:
+        """Drops what was learnt; configurations that matchers hold stay valid."""
+        for known in self._known.values():
+            known.after.clear()
+        self._known.clear()
+        self._known[self._key_of(self.start)] = self.start
+        self._remembered = 0
+
+    @staticmethod
+    def _key_of(configuration: Configuration) -> bytes:
+        return configuration.states.tobytes() + configuration.nodes.tobytes() + bytes([configuration.ended])
+
+    def mask_of(self, configuration: Configuration) -> SparseMask:
+        """The mask of the text tokens accepted next; remembered. Stop tokens are not in it."""
+        rows = self._image.rows
+        mask = np.zeros(len(self._tokens.text_bitmask), dtype=np.int32)
+        bases = [self._tokens.text_bitmask]
+        for state, node in zip(configuration.states.tolist(), configuration.nodes.tolist(), strict=True):
+            form, data = rows.accepted_set(int(rows.state_accepted[state]))
+            if form == BITSET:
+                bases.append(data)
+                np.bitwise_or(mask, data, out=mask)
+            elif form == ACCEPTED_IDS:
+                set_bits(mask, data)
+            else:
+                rejected = bits_of(data, len(mask))
+                np.bitwise_or(mask, self._tokens.text_bitmask & ~rejected, out=mask)
+            uncertain = int(rows.state_uncertain[state])
+            if uncertain != NO_ROW:
+                set_bits(mask, self._resolve(state, node, rows.uncertain_list(uncertain)))
+        configuration.mask = SparseMask.of(mask, bases)
+        return configuration.mask
+
+    def _resolve(self, state: int, node: int, tokens: Int32Array) -> Int32Array:
+        from shmcache.rows.kernels import ACCEPTED, OVERFLOWED, STACKS_FULL, resolve_tokens
+
+        verdicts = np.zeros(len(tokens), dtype=np.uint8)
+        with self._lock:
+            while True:
+                status = resolve_tokens(
+                    self._arrays,
+                    self._stacks.arrays,
+                    self._tokens.flat.offsets,
+                    self._tokens.flat.blob,
+                    tokens,
+                    state,
+                    node,
+                    front(self._tokens.longest_token_bytes),
+                    verdicts,
+                )
+                if status != STACKS_FULL:
+                    break
+                self._stacks.grow()
+        if (verdicts == OVERFLOWED).any():
+            raise LimitError(
+                f"the grammar is ambiguous here in more than {CONFIGURATION_ENTRIES_MAX} ways",
+                limit="configuration_entries",
+                value=CONFIGURATION_ENTRIES_MAX,
+            )
+        accepted: Int32Array = tokens[verdicts == ACCEPTED]
+        return accepted
+
+    def forced_byte(self, configuration: Configuration) -> int | None:
+        """The only byte that can come next, or None where there are several or the text may end."""
+        if configuration.ended:
+            return None
+        automaton = self._image.automaton
+        forced: int | None = None
+        for state in configuration.states.tolist():
+            for low, high, _ in automaton.edges_of(state):
+                if low != high or (forced is not None and low != forced):
+                    return None
+                forced = low
+        return forced

@@ -1,0 +1,69 @@
+"""Token bitmasks: int32 words, bit ``t % 32`` of word ``t // 32`` is 1 when token ``t`` is allowed.
+
+Owns their allocation and the sparse form in which a mask is remembered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Int32Array = npt.NDArray[np.int32]
+
+BITS_PER_WORD = 32
+
+
+def word_count(width: int) -> int:
+    """Words of a mask over ``width`` tokens."""
+    return -(-width // BITS_PER_WORD)
+
+
+def allocate_token_bitmask(batch_size: int, width: int) -> Int32Array:
+    """An int32 array (batch_size, ceil(width / 32)) with every token allowed in every row, surplus bits included."""
+    return np.full((batch_size, word_count(width)), -1, dtype=np.int32)
+
+
+def bits_of(tokens: npt.NDArray[Any], words: int) -> Int32Array:
+    """A mask of ``words`` words with the bits of these tokens."""
+    bits = np.zeros(words * BITS_PER_WORD, dtype=np.uint8)
+    bits[tokens] = 1
+    return np.packbits(bits, bitorder="little").view("<i4").astype(np.int32, copy=False)
+
+
+def set_bits(mask: Int32Array, tokens: npt.NDArray[Any]) -> None:
+    """Sets the bits of a few tokens in place."""
+    np.bitwise_or.at(mask, tokens >> 5, np.left_shift(np.int32(1), tokens & 31).astype(np.int32))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseMask:
+    """A mask as its difference from a base that lies elsewhere: what is remembered of a mask is small."""
+
+    base: Int32Array | None
+    """None: all words are 0."""
+    index: npt.NDArray[np.intp]
+    """Words that differ from the base, and their values."""
+    value: Int32Array
+
+    @staticmethod
+    def of(mask: Int32Array, bases: list[Int32Array]) -> SparseMask:
+        """``mask`` against that of ``bases``, or zero, from which it differs in fewest words."""
+        best: Int32Array | None = None
+        index = np.flatnonzero(mask)
+        for base in bases:
+            differing = np.flatnonzero(mask != base)
+            if len(differing) < len(index):
+                best, index = base, differing
+        return SparseMask(best, index, mask[index])
+
+    def write(self, row: Int32Array) -> None:
+        """Overwrites ``row`` (as many words as the mask has)."""
+        if self.base is None:
+            row.fill(0)
+        else:
+            row[:] = self.base
+        if len(self.index):
+            row[self.index] = self.value

@@ -1,0 +1,69 @@
+"""A compiled grammar as its users hold it.
+
+Owns the image, whatever keeps its bytes in memory, and the arena that new matchers begin in.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from shmcache.errors import SegmentError
+from shmcache.grammar.ir import Warning as GrammarWarning
+from shmcache.image.image import Image
+from shmcache.matcher.arena import Arena
+from shmcache.vocabulary.vocabulary import Vocabulary
+
+
+class CompiledGrammar:
+    """Immutable and shared by any number of matchers and threads; its bytes may lie in shared memory."""
+
+    __slots__ = ("_arena", "_image", "_lock", "_memory_size_bytes", "_vocabulary", "generation")
+
+    def __init__(self, image: Image, vocabulary: Vocabulary, *, generation: int, memory_size_bytes: int) -> None:
+        """``generation`` is 0 for a private compile. Raises :class:`SegmentError` for another vocabulary's image."""
+        if image.vocabulary_fingerprint != vocabulary.fingerprint:
+            raise SegmentError("the grammar was compiled for another vocabulary")
+        self._image = image
+        self._vocabulary = vocabulary
+        self._memory_size_bytes = memory_size_bytes
+        self._arena: Arena | None = None
+        self._lock = threading.Lock()
+        self.generation = generation
+
+    @property
+    def key(self) -> bytes:
+        """32 bytes: the digest of the source, its options and the vocabulary."""
+        return self._image.key
+
+    @property
+    def memory_size_bytes(self) -> int:
+        """Bytes the compiled grammar takes where it lies; in shared memory, what it is charged."""
+        return self._memory_size_bytes
+
+    @property
+    def image(self) -> Image:
+        """The image itself."""
+        return self._image
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary it was compiled for."""
+        return self._vocabulary
+
+    @property
+    def warnings(self) -> tuple[GrammarWarning, ...]:
+        """What was ignored because the caller asked for that, or because the standard says so."""
+        return self._image.warnings
+
+    def arena(self) -> Arena:
+        """The arena for a matcher that begins now."""
+        arena = self._arena
+        if arena is None or arena.is_full:
+            with self._lock:
+                arena = self._arena
+                if arena is None or arena.is_full:
+                    arena = self._arena = Arena(self._image, self._vocabulary)
+        return arena
+
+    def __repr__(self) -> str:
+        return f"<CompiledGrammar {self.key.hex()[:12]}, {self._memory_size_bytes} bytes>"

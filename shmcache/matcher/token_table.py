@@ -1,0 +1,47 @@
+"""What matchers need to know of a vocabulary, worked out once per process.
+
+Owns the look-up from a vocabulary to its flat tokens and its mask of text tokens. Must never know a grammar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from shmcache.matcher.bitmask import Int32Array, bits_of, word_count
+from shmcache.vocabulary.vocabulary import FlatTokens, Vocabulary
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class TokenTable:
+    """The tokens of one vocabulary as kernels and matchers read them."""
+
+    flat: FlatTokens
+    is_text: npt.NDArray[np.bool_]
+    """bool (size): whether the id is a text token within the width."""
+    text_bitmask: Int32Array
+    """int32 (ceil(width / 32)): the bits of all text tokens."""
+    longest_token_bytes: int
+
+    @staticmethod
+    def of(vocabulary: Vocabulary) -> TokenTable:
+        """The table of ``vocabulary``; made at the first call and kept as long as the vocabulary."""
+        table = _tables.get(vocabulary)
+        if table is None:
+            text = vocabulary.text_token_ids()
+            is_text = np.zeros(vocabulary.size, dtype=np.bool_)
+            is_text[text] = True
+            table = TokenTable(
+                flat=vocabulary.flat,
+                is_text=is_text,
+                text_bitmask=bits_of(text, word_count(vocabulary.width)),
+                longest_token_bytes=int(np.diff(vocabulary.flat.offsets).max(initial=1)),
+            )
+            _tables[vocabulary] = table
+        return table
+
+
+_tables: WeakKeyDictionary[Vocabulary, TokenTable] = WeakKeyDictionary()

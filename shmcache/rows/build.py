@@ -1,0 +1,242 @@
+"""The line from an automaton and a trie to the row of every state.
+
+Owns the order of the steps: rows of each rule by itself (taken from the rule tier where they are known), then the
+uncertain tokens that no caller of the rule in this grammar can accept are struck out.
+
+Rows of a rule by itself depend on the rule and the vocabulary only, not on what follows the rule, so they serve every
+grammar that has the rule.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from shmcache.automaton.grammar_automaton import TAIL_CALL, GrammarAutomaton
+from shmcache.automaton.inlining import WIDE_SYMBOLS
+from shmcache.automaton.structure import rule_digests
+from shmcache.errors import SegmentError
+from shmcache.limits import Budget
+from shmcache.rows.equivalence import state_classes
+from shmcache.rows.row_table import (
+    ARRAY_DTYPES,
+    NO_ROW,
+    Int32Array,
+    RowTable,
+    RowTableBuilder,
+    smallest_form,
+)
+from shmcache.rows.stacks import StackTable, front
+from shmcache.vocabulary.sections import pack_sections, unpack_sections
+from shmcache.vocabulary.trie import Trie
+from shmcache.vocabulary.vocabulary import Vocabulary
+
+_MAGIC = b"SHMCrow\0"
+_VERSION = 1
+_EQUIVALENCE_STATES_MIN = 64
+"""Rules with fewer wide states are not worth the search for equivalent ones."""
+
+END = -1
+"""The return state behind the root: the text ends there."""
+
+
+class RuleRows(Protocol):
+    """The rule tier as the compiler sees it: rows of single rules by key, as bytes."""
+
+    def get(self, key: bytes) -> bytes | memoryview | None:
+        """What was put under ``key``, or None."""
+
+    def put(self, key: bytes, payload: bytes, cost_us: int) -> None:
+        """Offers ``payload``, which took ``cost_us`` microseconds to compute; it may be declined in silence."""
+
+
+def build_rows(
+    automaton: GrammarAutomaton, vocabulary: Vocabulary, rule_rows: RuleRows | None, budget: Budget
+) -> RowTable:
+    """The rows of all states of ``automaton`` over the text tokens of ``vocabulary``."""
+    kernel = _Walker(automaton, vocabulary.trie, budget)
+    tables: list[RowTable] = []
+    digests = rule_digests(automaton) if rule_rows is not None else []
+    for rule in range(automaton.rule_count):
+        wide = _wide_state_count(automaton, rule)
+        if rule_rows is None or not wide:
+            tables.append(kernel.rule_table(rule, wide))
+        else:
+            tables.append(_shared_table(kernel, rule, wide, digests[rule], rule_rows))
+    return _struck_out(automaton, vocabulary, tables, budget)
+
+
+def _wide_state_count(automaton: GrammarAutomaton, rule: int) -> int:
+    states = automaton.states_of(rule)
+    spans = automaton.edge_high.astype(np.int64) - automaton.edge_low + 1
+    totals = np.concatenate(([0], np.cumsum(spans)))
+    per_state = totals[automaton.edge_offset[1:]] - totals[automaton.edge_offset[:-1]]
+    return int((per_state[states.start : states.stop] >= WIDE_SYMBOLS).sum())
+
+
+def _shared_table(kernel: _Walker, rule: int, wide: int, digest: bytes, rule_rows: RuleRows) -> RowTable:
+    """The rule's table from the rule tier, or computed and offered to it."""
+    trie = kernel.trie
+    key = hashlib.blake2b(_MAGIC + bytes([_VERSION]) + digest + trie.fingerprint, digest_size=32).digest()
+    state_count = len(kernel.automaton.states_of(rule))
+    payload = rule_rows.get(key)
+    if payload is not None:
+        try:
+            _, arrays = unpack_sections(payload, _MAGIC, _VERSION, 0, ARRAY_DTYPES)
+            table = RowTable(*arrays)
+            table.check_bounds(state_count, len(trie.text_bitmask), trie.width)
+            return table
+        except SegmentError:
+            pass  # computed anew below; whoever walks the cache reports the damaged entry
+    started = time.perf_counter_ns()
+    table = kernel.rule_table(rule, wide)
+    cost_us = (time.perf_counter_ns() - started) // 1000
+    rule_rows.put(key, pack_sections(_MAGIC, _VERSION, (), table.arrays()), cost_us)
+    return table
+
+
+class _Walker:
+    """Runs the trie walk over the states of single rules."""
+
+    def __init__(self, automaton: GrammarAutomaton, trie: Trie, budget: Budget) -> None:
+        from shmcache.rows.kernels import AutomatonArrays, TrieArrays
+
+        self.automaton = automaton
+        self.trie = trie
+        self._budget = budget
+        self._arrays = AutomatonArrays(*(getattr(automaton, name) for name in AutomatonArrays._fields))
+        self._trie_arrays = TrieArrays(*(getattr(trie, name) for name in TrieArrays._fields))
+        self._stacks = StackTable()
+        self._accepted = np.zeros(trie.token_count, dtype=np.int32)
+        self._uncertain = np.zeros(trie.token_count, dtype=np.int32)
+
+    def rule_table(self, rule: int, wide: int) -> RowTable:
+        """The rows of the rule by itself; states are numbered from its start."""
+        automaton = self.automaton
+        states = automaton.states_of(rule)
+        builder = RowTableBuilder(len(states))
+        classes: npt.NDArray[np.int64] | None = None
+        if wide >= _EQUIVALENCE_STATES_MIN:
+            classes = state_classes(automaton, rule, self.trie.longest_token_bytes, self._budget)
+        rows: dict[int, tuple[int, int]] = {}
+        for at, state in enumerate(states):
+            self._budget.check_time()
+            if automaton.edge_offset[state] == automaton.edge_offset[state + 1]:
+                continue
+            name = at if classes is None else int(classes[at])
+            if name not in rows:
+                accepted, uncertain = self._walk(state)
+                rows[name] = (
+                    builder.add_accepted(*smallest_form(accepted, self.trie)),
+                    builder.append_uncertain(uncertain),
+                )
+            builder.set_row(at, *rows[name])
+        return builder.finish()
+
+    def _walk(self, state: int) -> tuple[Int32Array, Int32Array]:
+        from shmcache.rows.kernels import STACKS_FULL, walk_trie
+
+        while True:
+            accepted, uncertain, status = walk_trie(
+                self._arrays,
+                self._stacks.arrays,
+                self._trie_arrays,
+                state,
+                front(self.trie.longest_token_bytes),
+                self._accepted,
+                self._uncertain,
+            )
+            if status != STACKS_FULL:
+                return self._accepted[:accepted].copy(), self._uncertain[:uncertain].copy()
+            self._stacks.grow()
+
+
+def caller_chains(automaton: GrammarAutomaton) -> list[list[tuple[int, int]]]:
+    """For each rule every (return state, calling rule) that may lie on top of the stack while the rule runs.
+
+    A tail call has no return state of its own and inherits those of its caller; the root's is :data:`END`.
+    """
+    found: list[dict[tuple[int, int], None]] = [{} for _ in range(automaton.rule_count)]
+    inherits: list[set[int]] = [set() for _ in range(automaton.rule_count)]
+    found[0][(END, 0)] = None
+    owners = np.repeat(automaton.rule_of_state, np.diff(automaton.call_offset))
+    for owner, callee, return_state in zip(
+        owners.tolist(), automaton.call_rule.tolist(), automaton.call_return.tolist(), strict=True
+    ):
+        if return_state == TAIL_CALL:
+            inherits[owner].add(callee)
+        else:
+            found[callee][(return_state, owner)] = None
+    pending = list(range(automaton.rule_count))
+    while pending:
+        rule = pending.pop()
+        for callee in inherits[rule]:
+            before = len(found[callee])
+            found[callee].update(found[rule])
+            if len(found[callee]) > before:
+                pending.append(callee)
+    return [list(chain) for chain in found]
+
+
+def _struck_out(
+    automaton: GrammarAutomaton, vocabulary: Vocabulary, tables: list[RowTable], budget: Budget
+) -> RowTable:
+    """One table of all states, without the uncertain tokens that are rejected behind every possible caller."""
+    resolver = CallerResolver(automaton, vocabulary)
+    builder = RowTableBuilder(automaton.state_count)
+    for rule, table in enumerate(tables):
+        first = automaton.states_of(rule).start
+        sets = [builder.add_accepted(*table.accepted_set(number)) for number in range(len(table.form))]
+        kept = {NO_ROW: NO_ROW}
+        for at, (accepted, uncertain) in enumerate(
+            zip(table.state_accepted.tolist(), table.state_uncertain.tolist(), strict=True)
+        ):
+            if accepted == NO_ROW:
+                continue
+            if uncertain not in kept:
+                # States that share a list cannot be told apart by any token, so one of them stands for all.
+                budget.check_time()
+                possible = resolver.possible(first + at, rule, table.uncertain_list(uncertain))
+                kept[uncertain] = builder.add_uncertain(possible)
+            builder.set_row(first + at, sets[accepted], kept[uncertain])
+    return builder.finish()
+
+
+class CallerResolver:
+    """Decides tokens behind a stack of which only the possible callers are known."""
+
+    def __init__(self, automaton: GrammarAutomaton, vocabulary: Vocabulary) -> None:
+        from shmcache.rows.kernels import AutomatonArrays
+
+        self._arrays = AutomatonArrays(*(getattr(automaton, name) for name in AutomatonArrays._fields))
+        self._flat = vocabulary.flat
+        self._depth_max = vocabulary.trie.longest_token_bytes
+        self._stacks = StackTable()
+        self._heads = self._stacks.add_chains(caller_chains(automaton))
+
+    def possible(self, state: int, rule: int, tokens: Int32Array) -> Int32Array:
+        """Those of ``tokens`` that some caller of ``rule`` can accept, the rule being in ``state``."""
+        from shmcache.rows.kernels import STACKS_FULL, resolve_tokens
+
+        verdicts = np.zeros(len(tokens), dtype=np.uint8)
+        while True:
+            status = resolve_tokens(
+                self._arrays,
+                self._stacks.arrays,
+                self._flat.offsets,
+                self._flat.blob,
+                tokens,
+                state,
+                self._heads[rule],
+                front(self._depth_max),
+                verdicts,
+            )
+            if status != STACKS_FULL:
+                # What overflows here is left for the matcher, which knows the real stack.
+                possible: Int32Array = tokens[verdicts != 0]
+                return possible
+            self._stacks.grow()

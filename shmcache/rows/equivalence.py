@@ -1,0 +1,69 @@
+"""States that no token can tell apart.
+
+Owns the partition of a rule's states up to a number of bytes (Moore 1956, stopped after as many rounds as the longest
+token has bytes). States of a class have the same row, so a bounded repetition of 100,000 characters needs as many rows
+as a token can be long, not as many as there are counts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from shmcache.automaton.grammar_automaton import GrammarAutomaton
+from shmcache.limits import Budget
+
+_DEAD = -1
+_TAIL = -2
+_HASH_SEED = 20260101
+
+
+def state_classes(automaton: GrammarAutomaton, rule: int, rounds_max: int, budget: Budget) -> npt.NDArray[np.int64]:
+    """For each state of the rule, in order, the number of its class."""
+    successors = _successors(automaton, rule)
+    states = automaton.states_of(rule)
+    block = np.asarray(automaton.final[states.start : states.stop], dtype=np.int64)
+    multipliers = np.random.default_rng(_HASH_SEED).integers(1, 1 << 63, size=successors.shape[1] + 1, dtype=np.uint64)
+    count = len(np.unique(block))
+    for _ in range(rounds_max):
+        budget.check_time()
+        known = np.where(successors >= 0, block[successors], successors)
+        signature = np.concatenate([block[:, None], known], axis=1)
+        block = _group(signature, multipliers)
+        finer = int(block.max()) + 1
+        if finer == count:
+            break
+        count = finer
+    return block
+
+
+def _group(signature: npt.NDArray[np.int64], multipliers: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Equal rows get equal numbers. Rows are hashed, and compared with the first of their number to be sure."""
+    with np.errstate(over="ignore"):
+        mixed = (signature.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)) * multipliers
+        mixed ^= mixed >> np.uint64(29)
+        hashed = (mixed * multipliers).sum(axis=1, dtype=np.uint64)
+    _, first, number = np.unique(hashed, return_index=True, return_inverse=True)
+    if not np.array_equal(signature, signature[first[number]]):
+        _, number = np.unique(signature, axis=0, return_inverse=True)
+    result: npt.NDArray[np.int64] = number.reshape(-1).astype(np.int64)
+    return result
+
+
+def _successors(automaton: GrammarAutomaton, rule: int) -> npt.NDArray[np.int64]:
+    """One column for each class of bytes that the rule tells apart, and one for each rule it calls."""
+    states = automaton.states_of(rule)
+    first = states.start
+    rows = [automaton.edges_of(state) for state in states]
+    points = sorted({0} | {edge[0] for row in rows for edge in row} | {edge[1] + 1 for row in rows for edge in row})
+    column = {point: at for at, point in enumerate(points)}
+    callees = sorted({callee for state in states for callee, _ in automaton.calls_of(state)})
+    call_column = {callee: len(points) + at for at, callee in enumerate(callees)}
+    table = np.full((len(states), len(points) + len(callees)), _DEAD, dtype=np.int64)
+    for at, row in enumerate(rows):
+        for low, high, target in row:
+            end = column.get(high + 1, len(points))
+            table[at, column[low] : end] = target - first
+        for callee, return_state in automaton.calls_of(first + at):
+            table[at, call_column[callee]] = return_state - first if return_state >= 0 else _TAIL
+    return table

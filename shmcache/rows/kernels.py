@@ -1,0 +1,320 @@
+"""The hot loops, compiled by Numba: bytes, calls and returns over an automaton's flat arrays.
+
+Owns every compiled function of shmcache and is the only module that imports Numba; it is imported inside the
+functions that need it. Kernels are private to ``rows`` and ``matcher``, take plain arrays, raise nothing and report a
+status. Each has a slow twin under tests/reference.
+
+A *front* is a list of (state, stack) entries in two arrays. A *level* is the part of a front after a number of bytes.
+Stacks are nodes of a table: node 0 is the empty stack; a node has a return state, a parent, and possibly an alternative
+node (a stack of which only a set of callers is known is a chain of alternatives). Returning from the empty stack, or to
+return state -1, *ends* the walk.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from shmcache.limits import CONFIGURATION_ENTRIES_MAX
+
+OK = 0
+FRONT_FULL = -1
+"""A level would exceed CONFIGURATION_ENTRIES_MAX entries, or the front its arrays."""
+STACKS_FULL = -2
+"""The stack table has no room: grow it and call again."""
+
+NO_NODE = -1
+ACCEPTED = 1
+OVERFLOWED = 2
+
+Int32Array = npt.NDArray[np.int32]
+UInt8Array = npt.NDArray[np.uint8]
+
+
+class AutomatonArrays(NamedTuple):
+    """The arrays of a GrammarAutomaton that kernels read; all read-only."""
+
+    edge_offset: Int32Array
+    edge_low: UInt8Array
+    edge_high: UInt8Array
+    edge_target: Int32Array
+    call_offset: Int32Array
+    call_rule: Int32Array
+    call_return: Int32Array
+    final: UInt8Array
+    rule_start: Int32Array
+
+
+class StackArrays(NamedTuple):
+    """A table of interned stacks; ``used`` is its number of nodes, in an array of one item."""
+
+    parent: Int32Array
+    return_state: Int32Array
+    alternative: Int32Array
+    buckets: Int32Array
+    used: Int32Array
+
+
+class Front(NamedTuple):
+    """Room for levels: where each begins, and whether a text may end there (``ended``) or up to there (``left``)."""
+
+    state: Int32Array
+    stack: Int32Array
+    begin: Int32Array
+    ended: UInt8Array
+    left: UInt8Array
+
+
+class TrieArrays(NamedTuple):
+    """The arrays of a vocabulary's trie that kernels read; all read-only."""
+
+    node_byte: UInt8Array
+    node_depth: Int32Array
+    node_end: Int32Array
+    node_first_token: Int32Array
+    token_order: Int32Array
+
+
+@njit(cache=True)
+def _push(stacks: Any, parent: int, return_state: int) -> int:
+    """The node of that stack, made when it is new; STACKS_FULL when there is no room."""
+    mask = len(stacks.buckets) - 1
+    at = (parent * 0x9E3779B1 + return_state * 0x85EBCA77) & mask
+    while True:
+        node = stacks.buckets[at]
+        if node == NO_NODE:
+            break
+        if stacks.parent[node] == parent and stacks.return_state[node] == return_state:
+            return int(node)
+        at = (at + 1) & mask
+    node = stacks.used[0]
+    if node >= len(stacks.parent):
+        return STACKS_FULL
+    stacks.parent[node] = parent
+    stacks.return_state[node] = return_state
+    stacks.alternative[node] = NO_NODE
+    stacks.buckets[at] = node
+    stacks.used[0] = node + 1
+    return int(node)
+
+
+@njit(cache=True)
+def _add(front: Any, begin: int, end: int, state: int, stack: int) -> int:
+    """The level's end after adding an entry that may be there already; FRONT_FULL when there is no room."""
+    for at in range(begin, end):
+        if front.state[at] == state and front.stack[at] == stack:
+            return end
+    if end >= len(front.state) or end - begin >= CONFIGURATION_ENTRIES_MAX:
+        return FRONT_FULL
+    front.state[end] = state
+    front.stack[end] = stack
+    return end + 1
+
+
+@njit(cache=True)
+def _close(automaton: Any, stacks: Any, front: Any, begin: int, end: int) -> tuple[int, bool]:
+    """Opens calls and returns from ended rules until the level stops growing: its new end (or a status), and ended."""
+    ended = False
+    at = begin
+    while at < end:
+        state = front.state[at]
+        stack = front.stack[at]
+        at += 1
+        if automaton.final[state]:
+            node = stack
+            if node == 0:
+                ended = True
+                node = NO_NODE
+            while node != NO_NODE:
+                return_state = stacks.return_state[node]
+                if return_state < 0:
+                    ended = True
+                else:
+                    end = _add(front, begin, end, return_state, stacks.parent[node])
+                    if end < 0:
+                        return end, ended
+                node = stacks.alternative[node]
+        for call in range(automaton.call_offset[state], automaton.call_offset[state + 1]):
+            below = stack
+            if automaton.call_return[call] >= 0:
+                below = _push(stacks, stack, automaton.call_return[call])
+                if below < 0:
+                    return below, ended
+            end = _add(front, begin, end, automaton.rule_start[automaton.call_rule[call]], below)
+            if end < 0:
+                return end, ended
+    return end, ended
+
+
+@njit(cache=True)
+def _step(automaton: Any, stacks: Any, front: Any, begin: int, middle: int, byte: int) -> tuple[int, bool]:
+    """Appends behind the level begin..middle the level after ``byte``: its end (or a status), and ended."""
+    end = middle
+    for at in range(begin, middle):
+        state = front.state[at]
+        for edge in range(automaton.edge_offset[state], automaton.edge_offset[state + 1]):
+            if byte <= automaton.edge_high[edge]:
+                if byte >= automaton.edge_low[edge]:
+                    end = _add(front, middle, end, automaton.edge_target[edge], front.stack[at])
+                    if end < 0:
+                        return end, False
+                break
+    return _close(automaton, stacks, front, middle, end)
+
+
+@njit(cache=True)
+def walk_trie(
+    automaton: Any, stacks: Any, trie: Any, state: int, front: Any, accepted: Int32Array, uncertain: Int32Array
+) -> tuple[int, int, int]:
+    """The row of ``state``: tokens that stay inside its rule, and tokens that begin inside and leave it.
+
+    ``accepted`` and ``uncertain``, int32 with room for every token, receive ids in trie order. Returns how many of each,
+    and a status. Only the state's own byte edges begin a token. Where a level overflows, its tokens are uncertain.
+    """
+    accepted_count = uncertain_count = 0
+    front.state[0] = state
+    front.stack[0] = 0
+    front.begin[0] = 0
+    front.begin[1] = 1
+    front.left[0] = 0
+    node = 1
+    node_count = len(trie.node_byte)
+    while node < node_count:
+        depth = trie.node_depth[node]
+        end, ended = _step(automaton, stacks, front, front.begin[depth - 1], front.begin[depth], trie.node_byte[node])
+        if end == STACKS_FULL:
+            return 0, 0, STACKS_FULL
+        if (end == front.begin[depth] and not ended) or end < 0:
+            if front.left[depth - 1] or end < 0:
+                first, last = trie.node_first_token[node], trie.node_first_token[trie.node_end[node]]
+                for at in range(first, last):
+                    uncertain[uncertain_count] = trie.token_order[at]
+                    uncertain_count += 1
+            node = trie.node_end[node]
+            continue
+        front.begin[depth + 1] = end
+        front.left[depth] = front.left[depth - 1] or ended
+        for at in range(trie.node_first_token[node], trie.node_first_token[node + 1]):
+            accepted[accepted_count] = trie.token_order[at]
+            accepted_count += 1
+        node += 1
+    return accepted_count, uncertain_count, OK
+
+
+@njit(cache=True)
+def resolve_tokens(
+    automaton: Any,
+    stacks: Any,
+    offsets: npt.NDArray[np.int64],
+    blob: UInt8Array,
+    tokens: Int32Array,
+    state: int,
+    stack: int,
+    front: Any,
+    verdicts: UInt8Array,
+) -> int:
+    """Decides ``tokens`` (ids in trie order) from one entry: ``verdicts`` gets 0, ACCEPTED or OVERFLOWED for each.
+
+    Neighbours share the levels of their common beginning. Returns a status.
+    """
+    front.state[0] = state
+    front.stack[0] = stack
+    front.begin[0] = 0
+    front.begin[1] = 1
+    known = 0
+    previous_start = 0
+    previous_length = 0
+    for index in range(len(tokens)):
+        start = offsets[tokens[index]]
+        length = offsets[tokens[index] + 1] - start
+        depth = 0
+        shared = min(known, min(length, previous_length))
+        while depth < shared and blob[start + depth] == blob[previous_start + depth]:
+            depth += 1
+        verdict = 0
+        while depth < length and front.begin[depth] < front.begin[depth + 1]:
+            end, ended = _step(
+                automaton, stacks, front, front.begin[depth], front.begin[depth + 1], blob[start + depth]
+            )
+            if end == STACKS_FULL:
+                return STACKS_FULL
+            if end < 0:
+                verdict = OVERFLOWED
+                break
+            depth += 1
+            front.begin[depth + 1] = end
+            front.ended[depth] = ended
+        is_alive = depth > 0 and (front.begin[depth] < front.begin[depth + 1] or front.ended[depth])
+        if verdict == 0 and depth == length and is_alive:
+            verdict = ACCEPTED
+        verdicts[index] = verdict
+        known = depth
+        previous_start = start
+        previous_length = length
+    return OK
+
+
+@njit(cache=True)
+def _move_down(automaton: Any, front: Any, begin: int, end: int) -> int:
+    """Brings a level to the beginning of the front, without entries that can consume no byte, sorted; its length."""
+    length = 0
+    for at in range(begin, end):
+        state = front.state[at]
+        stack = front.stack[at]
+        if automaton.edge_offset[state] == automaton.edge_offset[state + 1]:
+            continue
+        place = length
+        while place > 0 and (
+            front.state[place - 1] > state or (front.state[place - 1] == state and front.stack[place - 1] > stack)
+        ):
+            front.state[place] = front.state[place - 1]
+            front.stack[place] = front.stack[place - 1]
+            place -= 1
+        front.state[place] = state
+        front.stack[place] = stack
+        length += 1
+    return length
+
+
+@njit(cache=True)
+def open_start(automaton: Any, stacks: Any, front: Any) -> tuple[int, bool]:
+    """The level before any byte, at the beginning of the front: its length (or a status), and ended."""
+    front.state[0] = automaton.rule_start[0]
+    front.stack[0] = 0
+    end, ended = _close(automaton, stacks, front, 0, 1)
+    if end < 0:
+        return end, ended
+    return _move_down(automaton, front, 0, end), ended
+
+
+@njit(cache=True)
+def advance(
+    automaton: Any,
+    stacks: Any,
+    states: Int32Array,
+    nodes: Int32Array,
+    data: UInt8Array,
+    start: int,
+    stop: int,
+    front: Any,
+) -> tuple[int, bool]:
+    """The level after ``data[start:stop]`` from the entries given, at the beginning of the front, sorted.
+
+    Returns its length (or a status), and ended. A length of 0 that is not ended means that the bytes are rejected.
+    """
+    length = len(states)
+    for at in range(length):
+        front.state[at] = states[at]
+        front.stack[at] = nodes[at]
+    ended = False
+    for at in range(start, stop):
+        end, ended = _step(automaton, stacks, front, 0, length, data[at])
+        if end < 0:
+            return end, ended
+        length = _move_down(automaton, front, length, end)
+        if length == 0 and (not ended or at + 1 < stop):
+            return 0, ended and at + 1 == stop
+    return length, ended

@@ -1,0 +1,115 @@
+"""Tables that kernels write: interned stacks, and the scratch room for fronts.
+
+Owns their allocation and growth. Must never know what a state means.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from shmcache.errors import LimitError
+from shmcache.limits import CONFIGURATION_ENTRIES_MAX, STACK_NODES_MAX
+
+if TYPE_CHECKING:
+    from shmcache.rows.kernels import Front, StackArrays
+
+_NODES_AT_FIRST = 256
+_NO_NODE = -1
+_MULTIPLIER_PARENT = 0x9E3779B1
+_MULTIPLIER_RETURN = 0x85EBCA77
+
+
+class StackTable:
+    """Stacks as nodes (parent, return state), each held once. Node 0 is the empty stack.
+
+    Kernels add nodes to ``arrays`` in place and report when it is full; :meth:`grow` then makes it twice as large and
+    keeps all node numbers. Not safe to grow while a kernel runs on it: callers hold a lock.
+    """
+
+    __slots__ = ("arrays",)
+
+    def __init__(self) -> None:
+        from shmcache.rows.kernels import StackArrays
+
+        self.arrays: StackArrays = StackArrays(
+            parent=np.zeros(_NODES_AT_FIRST, dtype=np.int32),
+            return_state=np.full(_NODES_AT_FIRST, _NO_NODE, dtype=np.int32),
+            alternative=np.full(_NODES_AT_FIRST, _NO_NODE, dtype=np.int32),
+            buckets=np.full(2 * _NODES_AT_FIRST, _NO_NODE, dtype=np.int32),
+            used=np.ones(1, dtype=np.int32),
+        )
+
+    def __len__(self) -> int:
+        return int(self.arrays.used[0])
+
+    def add_chains(self, chains: list[list[tuple[int, int]]]) -> list[int]:
+        """For each chain of (return state, number of the parent chain) a node that stands for any of its pairs.
+
+        Chains may refer to each other in any way and are not interned; none may be empty.
+        """
+        heads: list[int] = []
+        count = len(self)
+        for chain in chains:
+            heads.append(count)
+            count += len(chain)
+        while count > len(self.arrays.parent):
+            self.grow()
+        arrays = self.arrays
+        for head, chain in zip(heads, chains, strict=True):
+            for at, (return_state, parent) in enumerate(chain, start=head):
+                arrays.return_state[at] = return_state
+                arrays.parent[at] = heads[parent]
+                arrays.alternative[at] = at + 1 if at + 1 < head + len(chain) else _NO_NODE
+        arrays.used[0] = count
+        return heads
+
+    def grow(self) -> None:
+        """Twice the room. Raises :class:`LimitError` past STACK_NODES_MAX nodes."""
+        from shmcache.rows.kernels import StackArrays
+
+        old = self.arrays
+        capacity = 2 * len(old.parent)
+        if capacity > STACK_NODES_MAX:
+            raise LimitError(
+                f"the grammar nests into more than {STACK_NODES_MAX} different stacks",
+                limit="stack_nodes",
+                value=STACK_NODES_MAX,
+            )
+        buckets = np.full(2 * capacity, _NO_NODE, dtype=np.int32)
+        mask = 2 * capacity - 1
+        interned = np.sort(old.buckets[old.buckets != _NO_NODE])
+        for node in interned.tolist():
+            at = (int(old.parent[node]) * _MULTIPLIER_PARENT + int(old.return_state[node]) * _MULTIPLIER_RETURN) & mask
+            while buckets[at] != _NO_NODE:
+                at = (at + 1) & mask
+            buckets[at] = node
+        more = capacity - len(old.parent)
+        self.arrays = StackArrays(
+            parent=np.concatenate([old.parent, np.zeros(more, dtype=np.int32)]),
+            return_state=np.concatenate([old.return_state, np.full(more, _NO_NODE, dtype=np.int32)]),
+            alternative=np.concatenate([old.alternative, np.full(more, _NO_NODE, dtype=np.int32)]),
+            buckets=buckets,
+            used=old.used.copy(),
+        )
+
+
+_scratch = threading.local()
+
+
+def front(depth_max: int) -> Front:
+    """This thread's room for levels of up to ``depth_max`` bytes; what the last kernel left there is overwritten."""
+    from shmcache.rows.kernels import Front
+
+    held: Front | None = getattr(_scratch, "front", None)
+    if held is None or len(held.begin) < depth_max + 3:
+        held = _scratch.front = Front(
+            state=np.zeros(8 * CONFIGURATION_ENTRIES_MAX, dtype=np.int32),
+            stack=np.zeros(8 * CONFIGURATION_ENTRIES_MAX, dtype=np.int32),
+            begin=np.zeros(depth_max + 3, dtype=np.int32),
+            ended=np.zeros(depth_max + 3, dtype=np.uint8),
+            left=np.zeros(depth_max + 3, dtype=np.uint8),
+        )
+    return held

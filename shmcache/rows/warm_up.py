@@ -1,0 +1,101 @@
+"""The kernels made ready: compiled once per host, loaded from Numba's cache by every process after that.
+
+Owns the once-per-host lock and the progress line. Must never be on the import path: compiling takes many seconds where
+the cache is empty, and loading a fraction of a second where it is not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from shmcache.automaton.grammar_automaton import GrammarAutomaton, frozen
+
+_logger = logging.getLogger("shmcache")
+_ready = threading.Event()
+_in_process = threading.Lock()
+_LOCK_NAME = "shmcache-kernels.lock"
+
+
+def _log(message: str) -> None:
+    _logger.info("%s", message)
+
+
+def warm_up(report: Callable[[str], None] = _log) -> None:
+    """Makes every kernel ready in this process; returns at once when it has been done.
+
+    ``report`` gets a line before a compilation, which happens only where no process of this host has done it. Processes
+    that come meanwhile wait and then load what was compiled.
+    """
+    if _ready.is_set():
+        return
+    with _in_process:
+        if _ready.is_set():
+            return
+        from shmcache.rows import kernels
+
+        directory = _cache_directory(kernels.walk_trie)
+        if directory is None:
+            _run_all()
+        else:
+            directory.mkdir(parents=True, exist_ok=True)
+            with open(directory / _LOCK_NAME, "w") as lock:
+                fcntl.lockf(lock, fcntl.LOCK_EX)
+                if not _is_cached(directory):
+                    report("compiling the kernels, once on this host (about 20 s)")
+                _run_all()
+        _ready.set()
+
+
+def _cache_directory(kernel: object) -> Path | None:
+    """Where Numba keeps this kernel; None where it is switched off and kernels run as plain Python."""
+    cache = getattr(kernel, "_cache", None)
+    path = getattr(cache, "cache_path", None)
+    return Path(path) if isinstance(path, (str, os.PathLike)) else None
+
+
+def _is_cached(directory: Path) -> bool:
+    return any(directory.glob("kernels.advance-*.nbi")) and any(directory.glob("kernels.resolve_tokens-*.nbi"))
+
+
+def _run_all() -> None:
+    """Runs every kernel on an automaton of one rule ``a`` and a trie of one token ``a``."""
+    from shmcache.rows import kernels
+    from shmcache.rows.stacks import StackTable, front
+
+    automaton = GrammarAutomaton(
+        edge_offset=frozen([0, 1, 1], np.int32),
+        edge_low=frozen([97], np.uint8),
+        edge_high=frozen([97], np.uint8),
+        edge_target=frozen([1], np.int32),
+        call_offset=frozen([0, 0, 0], np.int32),
+        call_rule=frozen([], np.int32),
+        call_return=frozen([], np.int32),
+        final=frozen([0, 1], np.uint8),
+        rule_of_state=frozen([0, 0], np.int32),
+        rule_start=frozen([0], np.int32),
+        root_nullable=False,
+    )
+    arrays = kernels.AutomatonArrays(*(getattr(automaton, name) for name in kernels.AutomatonArrays._fields))
+    trie = kernels.TrieArrays(
+        node_byte=frozen([0, 97], np.uint8),
+        node_depth=frozen([0, 1], np.int32),
+        node_end=frozen([2, 2], np.int32),
+        node_first_token=frozen([0, 0, 1], np.int32),
+        token_order=frozen([0], np.int32),
+    )
+    stacks = StackTable().arrays
+    room = front(1)
+    token = np.zeros(1, dtype=np.int32)
+    kernels.walk_trie(arrays, stacks, trie, 0, room, token, token.copy())
+    offsets, blob = frozen([0, 1], np.int64), frozen([97], np.uint8)
+    verdicts = np.zeros(1, dtype=np.uint8)
+    kernels.resolve_tokens(arrays, stacks, offsets, blob, frozen([0], np.int32), 0, 0, room, verdicts)
+    kernels.open_start(arrays, stacks, room)
+    kernels.advance(arrays, stacks, token, token, blob, 0, 1, room)
