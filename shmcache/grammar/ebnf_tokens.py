@@ -2,7 +2,7 @@
 
 Owns lexing and the meaning of escapes. Must never know how words combine.
 
-Escapes are those of XGrammar: ``\\n \\r \\t \\a \\b \\f \\v \\e \\0``, the quotes, ``\\?``, ``\\/``, the backslash, and by
+Escapes are those of XGrammar: ``\\n \\r \\t \\a \\b \\f \\v \\e \\0``, quotes, ``\\?``, ``\\/``, the backslash, and by
 number ``\\xHH``, ``\\uXXXX`` and ``\\UXXXXXXXX``. All numbers are code points: ``"\\xE9"`` is é, two bytes of UTF-8.
 ``\\x`` takes exactly two digits. A surrogate pair of two ``\\u`` is one character; half of one is an error, and so is
 any other escape. Within a class the marks of regular expressions (``- ] ^`` and so on) may be escaped too.

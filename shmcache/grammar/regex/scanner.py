@@ -12,7 +12,7 @@ from shmcache.errors import SourceError, UnsupportedError
 from shmcache.grammar.excerpt import Position
 from shmcache.grammar.regex.character_classes import DIGITS, SPACES, WORD, close_under_case
 from shmcache.grammar.regex.unicode_properties import is_script, property_members
-from shmcache.regular.code_points import CODE_POINT_MAX, NONE, SURROGATE_HIGH, SURROGATE_LOW, CodePoints
+from shmcache.regular.code_points import CODE_POINT_MAX, SURROGATE_HIGH, SURROGATE_LOW, CodePoints
 
 _CONTROLS = {"n": 0x0A, "r": 0x0D, "t": 0x09, "v": 0x0B, "f": 0x0C}
 _SYNTAX_CHARACTERS = frozenset("^$\\.*+?()[]{}|/")
@@ -75,8 +75,8 @@ class Scanner:
         position = Position(self.pattern, offset, counts_lines=False)
         return position.unsupported_error(f"unsupported in regular expressions: {feature} ({reason})", feature)
 
-    def read_code_point(self, flags: Flags) -> CodePoints | int:
-        """The next literal character, halves of a surrogate pair joined. A lone half is in no text."""
+    def read_code_point(self, flags: Flags) -> int:
+        """The next literal character, the halves of a surrogate pair joined."""
         start = self.offset
         code = ord(self.pattern[start])
         self.offset += 1
@@ -111,7 +111,7 @@ class Scanner:
             return 0x08
         return self._identity_escape(letter, start, flags, in_class=in_class)
 
-    def _identity_escape(self, letter: str, start: int, flags: Flags, *, in_class: bool) -> CodePoints | int:
+    def _identity_escape(self, letter: str, start: int, flags: Flags, *, in_class: bool) -> int:
         if flags.unicode:
             is_allowed = letter in _SYNTAX_CHARACTERS or (in_class and letter == "-")
         else:
@@ -145,7 +145,7 @@ class Scanner:
         self.offset += 1
         return ord(letter) & 0x1F
 
-    def _read_unicode_escape(self, flags: Flags) -> CodePoints | int:
+    def _read_unicode_escape(self, flags: Flags) -> int:
         start = self.offset
         if match := self.match(_CODE_UNIT):
             code = int(match[1], 16)
@@ -155,10 +155,10 @@ class Scanner:
             code = int(digits, 16) if len(digits) <= 6 else CODE_POINT_MAX + 1
             if code > CODE_POINT_MAX:
                 raise self.malformed("no such code point", start)
-            return self._lone_surrogate(start, flags) if SURROGATE_LOW <= code <= SURROGATE_HIGH else code
+            return self._lone_surrogate(code, start, flags) if SURROGATE_LOW <= code <= SURROGATE_HIGH else code
         raise self.malformed("\\u wants four hexadecimal digits, or digits in braces", start)
 
-    def _join_surrogates(self, lead: int, start: int, flags: Flags) -> CodePoints | int:
+    def _join_surrogates(self, lead: int, start: int, flags: Flags) -> int:
         """The character of which ``lead`` is the first half, when the second half follows."""
         if lead < _TRAIL_LOW and not self.at_end:
             resume = self.offset
@@ -168,11 +168,11 @@ class Scanner:
                 self.offset = self.offset if match else self.offset + 1
                 return 0x10000 + ((lead - SURROGATE_LOW) << 10) + (trail - _TRAIL_LOW)
             self.offset = resume
-        return self._lone_surrogate(start, flags)
+        return self._lone_surrogate(lead, start, flags)
 
-    def _lone_surrogate(self, start: int, flags: Flags) -> CodePoints:
+    def _lone_surrogate(self, code: int, start: int, flags: Flags) -> int:
         if flags.unicode:
-            return NONE
+            return code  # a character that is in no text, and in no set
         # Without the u flag it would be half of a character; texts here are made of whole ones.
         raise self.unsupported("lone surrogate", start, "texts consist of whole characters")
 
