@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from shmcache import settings
 from shmcache.errors import SegmentError
 from shmcache.memory.layout import CONTROL_LAYOUT_VERSION
 
-SHM_DIRECTORY = Path(os.environ.get("SHMCACHE_SHM_DIRECTORY", "/dev/shm"))
+SHM_DIRECTORY = settings.shm_directory()
 """Where POSIX shared-memory objects live. Another tmpfs can be named for one with limits of its own."""
 
-DEFAULT_NAMESPACE = "default"
 NAMESPACE_NAME_BYTES_MAX = 200
 SOCKET_PATH_BYTES_MAX = 107
 """``sun_path`` holds 108 bytes with its terminator."""
@@ -41,19 +41,19 @@ class Namespace:
 
     @classmethod
     def of(cls, name: str | None = None, uid: int | None = None, directory: Path | None = None) -> Namespace:
-        """The namespace of that ``name`` (None: the default one) of that user (None: the effective one).
+        """The namespace of that ``name`` of that user (None: the effective one).
 
-        ``directory`` is the runtime directory (None: ``$XDG_RUNTIME_DIR/shmcache`` or ``/tmp/shmcache-<uid>``). Raises
-        :class:`SegmentError` when the name is empty or too long.
+        ``directory`` is the runtime directory. What is None is taken from the settings. Raises :class:`SegmentError`
+        when the name is empty or too long.
         """
-        name = DEFAULT_NAMESPACE if name is None else name
+        name = settings.NAMESPACE.value(name)
         uid = os.geteuid() if uid is None else uid
         encoded = name.encode("utf-8", "surrogatepass")
         if not 0 < len(encoded) <= NAMESPACE_NAME_BYTES_MAX:
             raise SegmentError(f"a namespace name has 1 to {NAMESPACE_NAME_BYTES_MAX} bytes, not {len(encoded)}")
         identity = b"%d\0%d\0%s" % (CONTROL_LAYOUT_VERSION, uid, encoded)
         prefix = "/shmc-" + blake2b(identity, digest_size=5).hexdigest()
-        namespace = cls(name, uid, prefix, _default_directory(uid) if directory is None else directory)
+        namespace = cls(name, uid, prefix, settings.RUNTIME_DIRECTORY.value(directory))
         if len(os.fsencode(namespace.socket_path)) > SOCKET_PATH_BYTES_MAX:
             raise SegmentError(
                 f"the socket's path {namespace.socket_path} is longer than {SOCKET_PATH_BYTES_MAX} bytes"
@@ -143,13 +143,3 @@ def object_path(name: str) -> Path:
     if not name.startswith("/") or "/" in name[1:] or "\0" in name or len(name) < 2:
         raise SegmentError(f"{name!r} is not the name of a shared-memory object")
     return SHM_DIRECTORY / name[1:]
-
-
-def _default_directory(uid: int) -> Path:
-    runtime = os.environ.get("SHMCACHE_RUNTIME_DIR")
-    if runtime:
-        return Path(runtime)
-    session = os.environ.get("XDG_RUNTIME_DIR")
-    if session and uid == os.geteuid():
-        return Path(session) / "shmcache"
-    return Path("/tmp") / f"shmcache-{uid}"
