@@ -50,7 +50,7 @@ EXAMPLES: tuple[wire.Message, ...] = (
     ),
     wire.WarmUp(),
     wire.CancelJob(job=1),
-    wire.Allocated(request=1, outcome="granted", instance=1, serial=2),
+    wire.Allocated(request=1, outcome="granted", instance=1, generation=1, serial=2),
     wire.Committed(request=1, outcome="fenced"),
     wire.WorkerState(pid=1, state="cold"),
     wire.Alloc(request=1, job=1, tier="rule", key=KEY, segment_bytes=4096),

@@ -1,0 +1,261 @@
+"""The entries of the cache and the account derived from them.
+
+Owns which entries there are, in which state and of which generation, and what they sum up to: room, victims, backlog.
+Must never know clients, workers, compiles, files, or the clock.
+
+The account is derived: it is the sum over the entries by (tier, state, generation). :meth:`Entries._put` is the only
+place where an entry changes, and it moves the entry's bytes from one sum to another in the same step, so that nothing
+can be subtracted twice and nothing can go below zero; :meth:`Entries.check` recomputes every sum. A new generation
+moves no bytes: an entry counts as charged while its generation is the current one, so raising that number retires all
+older entries at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from shmcache.manager.policy import CHARGED_TIERS, UNLIMITED, Policy
+from shmcache.memory.layout import SlotState, Tier
+
+ANY_GENERATION = 0
+"""Generation of vocabulary entries: they are valid in every one. Real generations start at 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry. ``charged_bytes`` is what its file takes, or while FILLING what was promised to it."""
+
+    serial: int
+    tier: Tier
+    key: bytes
+    generation: int
+    state: SlotState
+    charged_bytes: int
+    payload_bytes: int = 0
+    owner: int = 0
+    cost_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Sums in bytes; ``charged_bytes`` and ``entry_count`` by tier, of READY entries valid now."""
+
+    charged_bytes: tuple[int, int, int]
+    entry_count: tuple[int, int, int]
+    filling_bytes: int
+    retired_bytes: int
+
+
+class Entries:
+    """All entries, the current generation, and the sums."""
+
+    def __init__(self, policy: Policy, generation: int, serial_last: int, restored: Iterable[Entry] = ()) -> None:
+        self.generation = generation
+        self.serial_last = serial_last
+        self._policy = policy
+        self._entries: dict[int, Entry] = {}
+        self._sums: dict[tuple[Tier, SlotState, int], list[int]] = {}
+        self._valid: dict[tuple[Tier, bytes], int] = {}
+        self._backlog: deque[int] = deque()
+        for entry in sorted(restored, key=lambda entry: entry.serial):
+            self.serial_last = max(self.serial_last, entry.serial)
+            self._put(entry)
+            taken = self._valid.get((entry.tier, entry.key)) if self.is_current(entry) else None
+            if entry.state is SlotState.READY and self.is_current(entry) and taken is None:
+                self._valid[entry.tier, entry.key] = entry.serial
+            elif entry.state is not SlotState.ZOMBIE:
+                self._backlog.append(entry.serial)
+
+        self._held_bytes_at_start = {tier: self.held_bytes(tier) for tier in CHARGED_TIERS}
+
+    # --- looking -----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, serial: int) -> Entry | None:
+        """The entry of that serial, in whatever state."""
+        return self._entries.get(serial)
+
+    def is_current(self, entry: Entry) -> bool:
+        """Whether the entry's generation is valid now."""
+        return entry.generation in (self.generation, ANY_GENERATION)
+
+    def find(self, tier: Tier, key: bytes) -> Entry | None:
+        """The valid entry of that key, READY or FILLING."""
+        serial = self._valid.get((tier, key))
+        return None if serial is None else self._entries[serial]
+
+    def find_ready(self, tier: Tier, key: bytes) -> Entry | None:
+        """The valid READY entry of that key."""
+        entry = self.find(tier, key)
+        return entry if entry is not None and entry.state is SlotState.READY else None
+
+    def ready(self, tier: Tier) -> list[Entry]:
+        """All valid READY entries of a tier."""
+        found = [self._entries[serial] for (of, _), serial in self._valid.items() if of is tier]
+        return [entry for entry in found if entry.state is SlotState.READY]
+
+    def zombies(self) -> list[Entry]:
+        """All entries that wait for their last mapping to go."""
+        return [entry for entry in self._entries.values() if entry.state is SlotState.ZOMBIE]
+
+    def owned_filling(self, owner: int) -> list[Entry]:
+        """FILLING entries of that worker."""
+        return [entry for entry in self._entries.values() if entry.owner == owner and entry.state is SlotState.FILLING]
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether entries wait to be retired."""
+        return bool(self._backlog)
+
+    # --- the account -------------------------------------------------------------------------------------------------
+
+    def account(self) -> Account:
+        """The sums as they are now."""
+        charged, count, filling, retired = [0, 0, 0], [0, 0, 0], 0, 0
+        for (tier, state, generation), (amount_bytes, number) in self._sums.items():
+            if state is SlotState.FILLING:
+                filling += amount_bytes
+            elif state is SlotState.READY and generation in (self.generation, ANY_GENERATION):
+                charged[tier] += amount_bytes
+                count[tier] += number
+            else:
+                retired += amount_bytes
+        return Account((charged[0], charged[1], charged[2]), (count[0], count[1], count[2]), filling, retired)
+
+    def held_bytes(self, tier: Tier) -> int:
+        """READY, FILLING and retired bytes of a tier: what counts against its limit."""
+        return sum(amount_bytes for (of, _, _), (amount_bytes, _) in self._sums.items() if of is tier)
+
+    def shortage_bytes(self, tier: Tier, wanted_bytes: int) -> int:
+        """Bytes that must become free before ``wanted_bytes`` more fit under the tier's limit; 0 or less: they fit."""
+        limit_bytes = self._policy.limit_of(tier)
+        return 0 if limit_bytes == UNLIMITED else self.held_bytes(tier) + wanted_bytes - limit_bytes
+
+    def check(self) -> None:
+        """Recomputes everything that is derived; AssertionError when any of it is wrong."""
+        sums: dict[tuple[Tier, SlotState, int], list[int]] = {}
+        for entry in self._entries.values():
+            cell = sums.setdefault((entry.tier, entry.state, entry.generation), [0, 0])
+            cell[0] += entry.charged_bytes
+            cell[1] += 1
+        assert sums == {place: cell for place, cell in self._sums.items() if cell[1]}, "sums differ from the entries"
+        assert all(cell[0] >= 0 for cell in self._sums.values()), "a sum is negative"
+        for (tier, key), serial in self._valid.items():
+            entry = self._entries[serial]
+            assert (entry.tier, entry.key) == (tier, key), "an entry is listed under another key"
+            assert self.is_current(entry), "an old entry is listed as valid"
+            assert entry.state in (SlotState.READY, SlotState.FILLING), "a zombie is listed as valid"
+        assert len(set(self._valid.values())) == len(self._valid), "one entry under two keys"
+        for tier in CHARGED_TIERS:
+            surplus_bytes = self.shortage_bytes(tier, 0)
+            # A smaller limit than the last manager's is reached as fast as readers let go.
+            assert surplus_bytes <= 0 or self.held_bytes(tier) <= self._held_bytes_at_start[tier], "over the limit"
+        assert all(serial <= self.serial_last for serial in self._entries), "a serial from the future"
+
+    # --- changing ----------------------------------------------------------------------------------------------------
+
+    def reserve(self, tier: Tier, key: bytes, segment_bytes: int, owner: int) -> Entry:
+        """A new FILLING entry under a new serial. The caller has made sure that it fits and that the key is free."""
+        assert (tier, key) not in self._valid
+        self.serial_last += 1
+        generation = ANY_GENERATION if tier is Tier.VOCABULARY else self.generation
+        entry = Entry(self.serial_last, tier, key, generation, SlotState.FILLING, segment_bytes, owner=owner)
+        self._put(entry)
+        self._valid[tier, key] = entry.serial
+        return entry
+
+    def publish(self, entry: Entry, *, charged_bytes: int, payload_bytes: int, cost_us: int) -> Entry:
+        """FILLING becomes READY, with what its file really takes. Only in its own generation."""
+        assert entry.state is SlotState.FILLING
+        assert self.is_current(entry)
+        return self._put(
+            replace(
+                entry,
+                state=SlotState.READY,
+                charged_bytes=charged_bytes,
+                payload_bytes=payload_bytes,
+                cost_us=cost_us,
+            )
+        )
+
+    def retire(self, entry: Entry) -> Entry:
+        """READY or FILLING becomes ZOMBIE: no look-up finds it, its bytes are retired."""
+        if self._valid.get((entry.tier, entry.key)) == entry.serial:
+            del self._valid[entry.tier, entry.key]
+        return self._put(replace(entry, state=SlotState.ZOMBIE))
+
+    def free(self, entry: Entry) -> None:
+        """The entry is no more. Its serial never comes back."""
+        assert entry.state is SlotState.ZOMBIE
+        self._move(self._entries.pop(entry.serial), None)
+
+    def open_generation(self) -> int:
+        """Raises the generation; every grammar and rule entry is retired by that, and its files wait in the backlog."""
+        self.generation += 1
+        kept = {place: serial for place, serial in self._valid.items() if place[0] is Tier.VOCABULARY}
+        if len(kept) != len(self._valid):
+            old = (self._entries[serial] for place, serial in self._valid.items() if place[0] is not Tier.VOCABULARY)
+            # One that is still being filled is retired by its commit, abandonment or its worker's death.
+            self._backlog.extend(entry.serial for entry in old if entry.state is SlotState.READY)
+        self._valid = kept
+        return self.generation
+
+    def take_backlog(self, count: int) -> list[Entry]:
+        """Up to ``count`` entries that are to be retired now."""
+        taken: list[Entry] = []
+        while self._backlog and len(taken) < count:
+            entry = self._entries.get(self._backlog.popleft())
+            if entry is not None and entry.state is not SlotState.ZOMBIE:
+                taken.append(entry)
+        return taken
+
+    # --- eviction ----------------------------------------------------------------------------------------------------
+
+    def victims(
+        self,
+        tier: Tier,
+        *,
+        last_use: Mapping[int, int],
+        mapped: frozenset[int],
+        spared: frozenset[bytes] = frozenset(),
+    ) -> list[Entry]:
+        """READY entries of a tier in the order in which they should go.
+
+        Entries that nobody maps come first, because only their bytes become free at once. Among equals it is the
+        greatest (age × bytes ÷ cost): of two entries of one size and cost the one used longer ago, of two of one
+        age the one that holds more bytes per microsecond of compiling.
+        """
+        candidates = [entry for entry in self.ready(tier) if entry.key not in spared]
+        # An entry that no reader ever touched was last used when it was made; serials grow with time.
+        order = sorted(candidates, key=lambda entry: (last_use.get(entry.serial, 0), entry.serial))
+        age = {entry.serial: len(order) - place for place, entry in enumerate(order)}
+
+        def rank(entry: Entry) -> tuple[bool, float, int]:
+            worthless = age[entry.serial] * entry.charged_bytes / max(1, entry.cost_us)
+            return entry.serial in mapped, -worthless, entry.serial
+
+        return sorted(candidates, key=rank)
+
+    # --- the one place of change -------------------------------------------------------------------------------------
+
+    def _put(self, entry: Entry) -> Entry:
+        self._move(self._entries.get(entry.serial), entry)
+        self._entries[entry.serial] = entry
+        return entry
+
+    def _move(self, old: Entry | None, new: Entry | None) -> None:
+        if old is not None:
+            place = (old.tier, old.state, old.generation)
+            cell = self._sums[place]
+            cell[0] -= old.charged_bytes
+            cell[1] -= 1
+            if not cell[1]:
+                del self._sums[place]
+        if new is not None:
+            cell = self._sums.setdefault((new.tier, new.state, new.generation), [0, 0])
+            cell[0] += new.charged_bytes
+            cell[1] += 1
