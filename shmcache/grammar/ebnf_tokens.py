@@ -30,6 +30,7 @@ _WORDS = re.compile(
             r"(?P<lookahead>\(=)",
             r"(?P<count>\{[ \t\r\n]*[0-9]+[ \t\r\n]*(?:,[ \t\r\n]*(?:-1|[0-9]*)[ \t\r\n]*)?\})",
             r"(?P<operator>[|()*+?])",
+            r"(?P<argument>[,=])",
         )
     )
 )

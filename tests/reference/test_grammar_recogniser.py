@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -37,7 +38,7 @@ def texts(length_max: int, alphabet: str = "ab") -> list[bytes]:
     return ["".join(word).encode() for length in range(length_max + 1) for word in product(alphabet, repeat=length)]
 
 
-LANGUAGES = {
+LANGUAGES: dict[str, tuple[Grammar, Callable[[bytes], bool]]] = {
     "left recursion: b a*": (
         grammar(Choice((Sequence((S, A)), B))),
         lambda word: word[:1] == b"b" and set(word[1:]) <= {ord("a")},
@@ -52,7 +53,7 @@ LANGUAGES = {
     ),
     "mutual recursion through two rules": (
         grammar(Choice((Sequence((Reference("T"), A)), B)), T=Choice((Sequence((S, B)), A))),
-        lambda word: _mutual(word),
+        lambda word: _is_mutual(word),
     ),
     "a cycle of empty rules": (
         grammar(Choice((Reference("T"), A)), T=Choice((S, EMPTY))),
@@ -85,7 +86,7 @@ LANGUAGES = {
 }
 
 
-def _mutual(word: bytes) -> bool:
+def _is_mutual(word: bytes) -> bool:
     """S = T a | b; T = S b | a: an S is b or aa, followed by any number of ba."""
     while word.endswith(b"ba") and len(word) > 2:
         word = word[:-2]
@@ -158,10 +159,8 @@ RULES = ("S", "T", "U")
 
 
 def expressions() -> st.SearchStrategy[Expression]:
-    leaves = st.one_of(
-        st.sampled_from([A, B, EMPTY, Literal(b"ab"), Characters(CodePoints.of("ab"))]),
-        st.sampled_from([Reference(name) for name in RULES]),
-    )
+    simple: list[Expression] = [A, B, EMPTY, Literal(b"ab"), Characters(CodePoints.of("ab"))]
+    leaves = st.sampled_from([*simple, *(Reference(name) for name in RULES)])
 
     def grow(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
         several = st.lists(inner, min_size=0, max_size=3).map(tuple)
