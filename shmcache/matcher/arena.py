@@ -153,21 +153,24 @@ class Arena:
     def mask_of(self, configuration: Configuration) -> SparseMask:
         """The mask of the text tokens accepted next; remembered. Stop tokens are not in it."""
         rows = self._image.rows
-        mask = np.zeros(len(self._tokens.text_bitmask), dtype=np.int32)
-        bases = [self._tokens.text_bitmask]
+        text = self._tokens.text_bitmask
+        mask = np.zeros(len(text), dtype=np.int32)
+        bases = [text]
+        few: list[Int32Array] = []
         for state, node in zip(configuration.states.tolist(), configuration.nodes.tolist(), strict=True):
             form, data = rows.accepted_set(int(rows.state_accepted[state]))
-            if form == BITSET:
+            if form == ACCEPTED_IDS:
+                few.append(data)
+            elif form == BITSET:
                 bases.append(data)
                 np.bitwise_or(mask, data, out=mask)
-            elif form == ACCEPTED_IDS:
-                set_bits(mask, data)
             else:
-                rejected = bits_of(data, len(mask))
-                np.bitwise_or(mask, self._tokens.text_bitmask & ~rejected, out=mask)
+                np.bitwise_or(mask, text & ~bits_of(data, len(mask)), out=mask)
             uncertain = int(rows.state_uncertain[state])
             if uncertain != NO_ROW:
-                set_bits(mask, self._resolve(state, node, rows.uncertain_list(uncertain)))
+                few.append(self._resolve(state, node, rows.uncertain_list(uncertain)))
+        if few:
+            set_bits(mask, np.concatenate(few))
         configuration.mask = SparseMask.of(mask, bases)
         return configuration.mask
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from shmcache.matcher.arena import Configuration
-from shmcache.matcher.bitmask import Int32Array, bits_of, word_count
+from shmcache.matcher.bitmask import Int32Array, word_count
 from shmcache.matcher.compiled_grammar import CompiledGrammar
 
 _UNKNOWN: Any = object()
@@ -68,10 +68,12 @@ class GrammarMatcher:
         self._stop_ids = stop_ids
         self._terminates_early = terminate_without_stop_token
         self._word_count = word_count(vocabulary.width)
-        in_mask = np.array(sorted(token for token in stop_ids if token < vocabulary.width), dtype=np.int64)
-        stop_mask = bits_of(in_mask, self._word_count)
-        self._stop_index = np.flatnonzero(stop_mask)
-        self._stop_value = stop_mask[self._stop_index]
+        stop_words: dict[int, int] = {}
+        for token in stop_ids:
+            if token < vocabulary.width:
+                stop_words[token >> 5] = stop_words.get(token >> 5, 0) | 1 << (token & 31)
+        self._stop_index = np.array(list(stop_words), dtype=np.intp)
+        self._stop_value = np.array(list(stop_words.values()), dtype=np.uint32).view(np.int32)
         self._stops_are_text = any(vocabulary.is_text(token) for token in stop_ids)
         self._begin()
 
