@@ -12,8 +12,9 @@ from shmcache.automaton.inlining import choose_inlined
 from shmcache.automaton.lowering import lower
 from shmcache.automaton.recursion import remove_empty_words, remove_left_recursion
 from shmcache.errors import LimitError, SourceError
-from shmcache.grammar.ir import Grammar
+from shmcache.grammar.ir import Grammar, Regular
 from shmcache.limits import Budget
+from shmcache.regular.dfa import Dfa
 from shmcache.regular.nfa import determinise
 
 _INLINED_SHARE = 0.25
@@ -38,10 +39,14 @@ def _build(grammar: Grammar, inlined: frozenset[str], budget: Budget) -> Grammar
     lowered = lower(grammar, inlined, budget)
     nullable = remove_empty_words(lowered)
     remove_left_recursion(lowered)
-    dfas = [
-        determinise(lowered.nfa, start, {final}, budget, start_accepts=False)
-        for start, final in zip(lowered.starts, lowered.finals, strict=True)
-    ]
+    dfas: list[Dfa] = []
+    for name, start, final in zip(lowered.names, lowered.starts, lowered.finals, strict=True):
+        expression = grammar.rules[name]
+        if isinstance(expression, Regular):
+            # It is deterministic and minimal already; a long bounded repetition would take seconds to make so again.
+            dfas.append(expression.automaton.without_empty_word())
+        else:
+            dfas.append(determinise(lowered.nfa, start, {final}, budget, start_accepts=False))
     if dfas[0].is_empty and not nullable[0]:
         raise SourceError("no text at all satisfies this grammar")
     return assemble(dfas, nullable[0])

@@ -40,6 +40,14 @@ class Dfa:
         """Whether a word may end in ``state``."""
         return self.accepting[state]
 
+    def without_empty_word(self) -> Dfa:
+        """The language less the empty word, as an automaton whose start no edge enters."""
+        is_entered = any(target == 0 for row in self.edges for _, _, target in row)
+        if not is_entered and not self.accepting[0]:
+            return self
+        shifted = [[(low, high, target + 1) for low, high, target in row] for row in self.edges]
+        return trim([shifted[0], *shifted], [False, *self.accepting])
+
     def target(self, state: int, symbol: int) -> int:
         """The state after ``symbol``, or -1."""
         row = self.edges[state]

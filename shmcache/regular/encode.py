@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from shmcache.limits import Budget
+from shmcache.regular.code_points import ANY, CodePoints
 from shmcache.regular.dfa import Dfa, Edge, merge_ranges, trim
 
 _UTF8_BLOCKS = ((0x0, 0x7F), (0x80, 0x7FF), (0x800, 0xFFFF), (0x10000, 0x10FFFF))
@@ -188,21 +189,28 @@ def _expect_low_surrogate(offsets: list[Edge], states: _Interned) -> int:
     return states.state([(_BACKSLASH, _BACKSLASH, letter)])
 
 
-def encode_json_string(text: Dfa, budget: Budget) -> Dfa:
+def encode_json_string(text: Dfa, budget: Budget, *, escapable: CodePoints = ANY) -> Dfa:
     """The byte automaton of every JSON spelling (RFC 8259) of the texts, without the surrounding quotes.
 
     Raw UTF-8 where JSON allows it, the two-character escapes, and ``\\uXXXX`` in either case of digits, with surrogate
-    pairs above U+FFFF. A lone surrogate is never accepted.
+    pairs above U+FFFF. A lone surrogate is never accepted. Characters outside ``escapable`` are escaped only where
+    JSON demands it.
     """
     states = _Interned(text.state_count, budget)
+    never_escaped = (~(escapable | CodePoints.from_ranges(_NEVER_RAW))).ranges
+    letters = [
+        (code, letter)
+        for code, letter in _SHORT_ESCAPES.items()
+        if not any(low <= code <= high for low, high in never_escaped)
+    ]
     for state, edges in enumerate(text.edges):
         row = _utf8_row(_outside(edges, _NEVER_RAW), states)
         escapes: list[Edge] = []
-        for code, letter in _SHORT_ESCAPES.items():
+        for code, letter in letters:
             target = text.target(state, code)
             if target >= 0:
                 escapes.append((letter, letter, target))
-        units = _code_units(edges, states)
+        units = _code_units(_outside(edges, never_escaped), states)
         if units:
             escapes.append((ord("u"), ord("u"), states.digits(units, 4)))
         if escapes:
