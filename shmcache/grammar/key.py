@@ -20,6 +20,14 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from shmcache.errors import LimitError, SourceError, UnsupportedError
+from shmcache.grammar.schema_keywords import (
+    ANNOTATION,
+    DATA,
+    SCHEMA,
+    SCHEMAS,
+    SORTED_SCHEMAS,
+    UNDER_KEYWORD,
+)
 from shmcache.limits import SCHEMA_DEPTH_MAX, SOURCE_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -33,22 +41,6 @@ KINDS = ("json_schema", "ebnf", "regex", "structural_tag", "builtin_json")
 
 OptionValue = str | int | bool | None | tuple[str, ...]
 
-ANNOTATIONS = frozenset(
-    ("$comment", "default", "deprecated", "description", "examples", "readOnly", "title", "writeOnly")
-)
-"""Keywords that constrain nothing and do not enter the key."""
-
-# What stands under a keyword: a schema (perhaps a list of them), a list of schemas, a map of names to schemas.
-_DATA, _SCHEMA, _SCHEMAS, _NAMED_SCHEMAS, _SORTED_SCHEMAS, _DROPPED = range(6)
-_UNDER = {
-    **dict.fromkeys(ANNOTATIONS, _DROPPED),
-    **dict.fromkeys(("additionalProperties", "additionalItems", "contains", "contentSchema", "else", "if"), _SCHEMA),
-    **dict.fromkeys(("items", "not", "propertyNames", "then"), _SCHEMA),
-    **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties"), _SCHEMA),
-    **dict.fromkeys(("allOf", "anyOf", "oneOf", "prefixItems"), _SCHEMAS),
-    **dict.fromkeys(("dependencies", "dependentSchemas", "patternProperties", "properties"), _NAMED_SCHEMAS),
-    **dict.fromkeys(("$defs", "definitions"), _SORTED_SCHEMAS),
-}
 _CONSTANTS = {None: "null", True: "true", False: "false"}
 
 
@@ -81,6 +73,8 @@ def parse_json(text: str) -> Any:
         raise SourceError(f"not JSON: {error.msg}", line=error.lineno, column=error.colno) from None
     except RecursionError:
         raise _too_deep() from None
+    except ArithmeticError:
+        raise LimitError("a number has an exponent out of all bounds", limit="integer_digits") from None
     except ValueError as error:  # the interpreter's bound on the digits of an int
         raise LimitError(f"a number has too many digits: {error}", limit="integer_digits") from None
 
@@ -121,7 +115,7 @@ def canonical_json(document: Any, *, is_schema: bool) -> str:
     Written with an explicit stack: the depth of the document never becomes the depth of the interpreter's stack.
     """
     parts: list[str] = []
-    stack: list[_Piece] = [(document, _SCHEMA if is_schema else _DATA, 0)]
+    stack: list[_Piece] = [(document, SCHEMA if is_schema else DATA, 0)]
     size = 0
     try:
         while stack:
@@ -151,13 +145,13 @@ def canonical_json(document: Any, *, is_schema: bool) -> str:
 def _object_pieces(value: dict[str, Any], role: int, depth: int) -> list[_Piece]:
     pieces: list[_Piece] = []
     text, separator = "", "{"
-    for name in sorted(value) if role in (_SCHEMA, _SORTED_SCHEMAS) else value:
-        if role == _SCHEMA:
-            under = _UNDER.get(name, _DATA)
-            if under == _DROPPED:
+    for name in sorted(value) if role in (SCHEMA, SORTED_SCHEMAS) else value:
+        if role == SCHEMA:
+            under = UNDER_KEYWORD.get(name, DATA)
+            if under == ANNOTATION:
                 continue
         else:
-            under = _DATA if role == _DATA else _SCHEMA
+            under = DATA if role == DATA else SCHEMA
         member = value[name]
         kind = type(member)
         text += f"{separator}{encode_basestring(name)}:"
@@ -175,7 +169,7 @@ def _object_pieces(value: dict[str, Any], role: int, depth: int) -> list[_Piece]
 
 
 def _list_pieces(value: list[Any] | tuple[Any, ...], role: int, depth: int) -> list[_Piece]:
-    under = _SCHEMA if role in (_SCHEMA, _SCHEMAS) else _DATA
+    under = SCHEMA if role in (SCHEMA, SCHEMAS) else DATA
     pieces: list[_Piece] = []
     text, separator = "", "["
     for member in value:
