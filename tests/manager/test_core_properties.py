@@ -7,6 +7,8 @@ slots, every request is answered once and with a value of its own key, and when 
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -58,10 +60,16 @@ class CoreMachine(RuleBasedStateMachine):
 
     # --- clients -----------------------------------------------------------------------------------------------------
 
-    @rule(client=st.sampled_from(CLIENTS), number=NUMBERS, states_max=st.sampled_from([0, 10]))
-    def ask(self, client: int, number: int, states_max: int) -> None:
-        request = self.world.ask(client, number, Limits(states_max=states_max))
-        self.asked[client, request] = key(number)
+    @rule(
+        client=st.sampled_from(CLIENTS),
+        numbers=st.lists(NUMBERS, min_size=1, max_size=3, unique=True),
+        states_max=st.sampled_from([0, 10]),
+    )
+    def ask(self, client: int, numbers: list[int], states_max: int) -> None:
+        self.world.start_workers()
+        for number in numbers:
+            request = self.world.ask(client, number, Limits(states_max=states_max))
+            self.asked[client, request] = key(number)
 
     @precondition(lambda self: self.asked)
     @rule(data=st.data())
@@ -116,24 +124,47 @@ class CoreMachine(RuleBasedStateMachine):
         if room.outcome == "granted":
             self.rooms[job.job, tier, wanted] = room.serial
 
-    @precondition(lambda self: self.world.jobs)
-    @rule(data=st.data(), pages=PAGES, twice=st.booleans(), is_sound=st.booleans())
-    def commit(self, data: st.DataObject, pages: int, twice: bool, is_sound: bool) -> None:
-        job = self.draw_job(data)
-        places = [place for place in self.rooms if place[0] == job.job]
-        place = data.draw(st.sampled_from([*sorted(places), (job.job, Tier.GRAMMAR, job.key)]))
-        serial = self.rooms.pop(place, 0)
-        figures = {"charged_bytes": pages, "tier": place[1], "wanted": place[2], "is_sound": is_sound or not serial}
-        outcome = self.world.commit(job, serial, payload=("image", job.key), **figures)
+    @precondition(lambda self: self.rooms)
+    @rule(data=st.data(), pages=PAGES, is_sound=st.sampled_from([True, True, True, False]))
+    def commit(self, data: st.DataObject, pages: int, is_sound: bool) -> None:
+        number, tier, wanted = data.draw(st.sampled_from(sorted(self.rooms)))
+        serial = self.rooms.pop((number, tier, wanted))
+        job = self.world.jobs.get(number)
+        if job is None:
+            return
+        payload = ("image", job.key)
+        figures = {"payload": payload, "charged_bytes": pages, "tier": tier, "wanted": wanted, "is_sound": is_sound}
+        outcome = self.world.commit(job, serial, **figures)
         if job.generation != self.world.generation:
             assert outcome == "fenced"
         if outcome == "ready":
             assert is_sound
-            self.model[place[1], place[2]] = serial
+            self.ready_once(job, tier, wanted, serial, figures)
+
+    def ready_once(self, job: fx.SendJob, tier: Tier, wanted: bytes, serial: int, figures: dict[str, Any]) -> None:
+        self.model[tier, wanted] = serial
         before = self.world.core.entries.account()
-        if twice and outcome == "ready":
-            assert self.world.commit(job, serial, payload=("image", job.key), **figures) == "ready"
-            assert self.world.core.entries.account() == before
+        assert self.world.commit(job, serial, **figures) == "ready", "a commit said twice"
+        assert self.world.core.entries.account() == before
+
+    @precondition(lambda self: self.world.jobs)
+    @rule(data=st.data())
+    def commit_outside(self, data: st.DataObject) -> None:
+        job = self.draw_job(data)
+        expected = "unindexed" if job.generation == self.world.generation else "fenced"
+        assert self.world.commit(job, 0, payload=("image", job.key)) == expected
+
+    @precondition(lambda self: self.world.jobs)
+    @rule(data=st.data(), pages=PAGES, taken=PAGES)
+    def alloc_and_commit(self, data: st.DataObject, pages: int, taken: int) -> None:
+        job = self.draw_job(data)
+        room = self.world.alloc(job, pages)
+        if room.outcome == "granted":
+            figures = {"payload": ("image", job.key), "charged_bytes": taken}
+            outcome = self.world.commit(job, room.serial, **figures)
+            assert outcome == "ready" or taken > pages
+            if outcome == "ready":
+                self.ready_once(job, Tier.GRAMMAR, job.key, room.serial, figures)
 
     @precondition(lambda self: self.world.jobs)
     @rule(data=st.data(), error=ERRORS)
@@ -242,5 +273,5 @@ class FiniteCoreMachine(CoreMachine):
 @pytest.mark.parametrize("machine", [CoreMachine, FiniteCoreMachine], ids=["unlimited", "finite"])
 def test_the_core_agrees_with_a_dictionary(machine: type[CoreMachine]) -> None:
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=60, stateful_step_count=40, deadline=None, print_blob=True)
+        machine, settings=settings(max_examples=120, stateful_step_count=50, deadline=None, print_blob=True)
     )
