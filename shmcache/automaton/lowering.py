@@ -16,7 +16,8 @@ from shmcache.regular.encode import encode_utf8
 from shmcache.regular.nfa import NfaBuilder
 from shmcache.regular.operations import characters
 
-CALL_BASE = 256
+CALL_BASE = 512
+"""Not next to the last byte: ranges of one target are joined, and none may hold both a byte and a call."""
 
 
 @dataclass(slots=True)
@@ -111,6 +112,8 @@ class _Lowering:
         self._pending.extend((item, stops[at], stops[at + 1]) for at, item in reversed(list(enumerate(items))))
 
     def _lower_repeat(self, item: Expression, minimum: int, maximum: int | None, source: int, target: int) -> None:
+        if maximum is not None and maximum < minimum:
+            return  # no count at all satisfies both
         nfa = self._nfa
         here = nfa.add_state()
         nfa.add_epsilon(source, here)

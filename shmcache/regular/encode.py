@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from shmcache.limits import Budget
-from shmcache.regular.code_points import ANY, CodePoints
+from shmcache.regular.code_points import ANY, SURROGATE_HIGH, SURROGATE_LOW, CodePoints
 from shmcache.regular.dfa import Dfa, Edge, merge_ranges, trim
 
 _UTF8_BLOCKS = ((0x0, 0x7F), (0x80, 0x7FF), (0x800, 0xFFFF), (0x10000, 0x10FFFF))
@@ -28,6 +28,7 @@ _SHORT_ESCAPES = {
 }
 _BACKSLASH = 0x5C
 _NEVER_RAW = ((0x00, 0x1F), (0x22, 0x22), (0x5C, 0x5C))
+_SURROGATES = ((SURROGATE_LOW, SURROGATE_HIGH),)
 _ASTRAL = 0x10000
 _HIGH_SURROGATE = 0xD800
 _LOW_SURROGATE = 0xDC00
@@ -93,8 +94,12 @@ def _rectangles(low: int, high: int, length: int) -> Iterable[tuple[tuple[int, i
 
 
 def _utf8_row(edges: Iterable[Edge], states: _Interned) -> list[Edge]:
-    """Edges of one text state as byte edges; the states inside a character are made on the way."""
-    spelled = [(sequence, target) for low, high, target in edges for sequence in _utf8_sequences(low, high)]
+    """Edges of one text state as byte edges; the states inside a character are made on the way.
+
+    Half a surrogate pair, which a text of Python may hold, has no UTF-8.
+    """
+    whole = _outside(edges, _SURROGATES)
+    spelled = [(sequence, target) for low, high, target in whole for sequence in _utf8_sequences(low, high)]
     return _byte_row(spelled, states)
 
 
@@ -120,6 +125,7 @@ def encode_utf8(text: Dfa, budget: Budget) -> Dfa:
 
 
 def _outside(edges: Iterable[Edge], excluded: tuple[tuple[int, int], ...]) -> Iterable[Edge]:
+    """The edges less the ``excluded`` ranges of symbols, which are sorted."""
     for low, high, target in edges:
         start = low
         for excluded_low, excluded_high in excluded:
@@ -157,7 +163,7 @@ def _code_units(edges: Iterable[Edge], states: _Interned) -> list[Edge]:
     units: list[Edge] = []
     behind: dict[int, list[Edge]] = {}
     whole: list[Edge] = []
-    for low, high, target in edges:
+    for low, high, target in _outside(edges, _SURROGATES):
         if low < _ASTRAL:
             units.append((low, min(high, _ASTRAL - 1), target))
         if high < _ASTRAL:

@@ -101,6 +101,8 @@ def concatenate(first: Dfa, second: Dfa, budget: Budget) -> Dfa:
 
 def repeat(dfa: Dfa, minimum: int, maximum: int | None, budget: Budget) -> Dfa:
     """Between ``minimum`` and ``maximum`` words, one after the other; None means any number."""
+    if maximum is not None and maximum < minimum:
+        return EMPTY_LANGUAGE
     nfa = NfaBuilder(budget)
     start = nfa.add_state()
     end = nfa.add_state()
