@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 from random import Random
 
 from shmcache.limits import Budget
@@ -153,7 +153,7 @@ def check_dfa(dfa: Dfa) -> None:
     """What every automaton promises: edges sorted, disjoint and joined; no dead, unreachable or mergeable state."""
     assert len(dfa.edges) == len(dfa.accepting) >= 1
     for row in dfa.edges:
-        for (_, high, target), (low, _, following) in zip(row, row[1:], strict=False):
+        for (_, high, target), (low, _, following) in pairwise(row):
             assert high < low
             assert high + 1 < low or target != following, "adjacent ranges of one target are not joined"
         for low, high, target in row:
