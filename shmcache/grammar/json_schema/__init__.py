@@ -1,0 +1,16 @@
+"""JSON Schema: from a schema to the grammar of the JSON texts of its instances.
+
+Owns the meaning of JSON Schema (2020-12, and drafts 4 to 2019-09 in their own spellings). Must never know tokens.
+
+A schema is first brought to a normal form, in which siblings, references and applicators are gone: for each JSON type a
+union of constraint records (``shapes``). The modules from low to high: ``document`` (schemas, pointers, references),
+``keywords`` (typed access), ``nodes`` (conjunctions of schemas), ``numbers`` ``strings`` ``arrays`` ``objects`` (the
+records), ``shapes``, ``reader`` (schema to shape), ``exploration`` (what is satisfiable), ``front_end``.
+"""
+
+from __future__ import annotations
+
+from shmcache.grammar.json_schema.front_end import builtin_json_grammar, json_schema_grammar
+from shmcache.grammar.json_schema.options import JsonSchemaOptions
+
+__all__ = ["JsonSchemaOptions", "builtin_json_grammar", "json_schema_grammar"]

@@ -1,0 +1,140 @@
+"""Which values exist: the shapes of all nodes that a root leads to, and which of them anything satisfies.
+
+Owns the walk over nodes and the least fixed point of satisfiability. Must never know spellings beyond whether a scalar
+has any.
+
+A node is satisfiable when it admits a scalar, or a container all of whose required members are: the unfolding of
+recursive schemas asks for finite values, so "a list whose head is required to be such a list" has none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from shmcache.grammar.json_schema.arrays import ArraySet, finished_array
+from shmcache.grammar.json_schema.nodes import NEVER, Node
+from shmcache.grammar.json_schema.numbers import Numbers
+from shmcache.grammar.json_schema.objects import ObjectSet, finished_object
+from shmcache.grammar.json_schema.reader import Reader
+from shmcache.grammar.json_schema.shapes import Shape
+from shmcache.grammar.json_schema.strings import Strings
+from shmcache.limits import Budget
+
+Place = tuple[Node, int]
+"""A node and the level of its members; the level is 0 where it does not matter."""
+
+
+@dataclass(slots=True)
+class _Container:
+    """An alternative of a place that waits for members to be found satisfiable."""
+
+    place: Place
+    missing: int
+
+
+class Exploration:
+    """Shapes, with strict mode applied, of all places reached so far, and whether anything satisfies them.
+
+    ``level_max``: members deeper than this are not admitted; None: levels do not matter.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        numbers: Numbers,
+        strings: Strings,
+        budget: Budget,
+        *,
+        is_strict: bool,
+        level_max: int | None = None,
+    ) -> None:
+        self._reader = reader
+        self._numbers = numbers
+        self._strings = strings
+        self._budget = budget
+        self._is_strict = is_strict
+        self._level_max = level_max
+        self._shapes: dict[Place, Shape] = {}
+        self._satisfiable: set[Place] = set()
+        self._waiting: dict[Place, list[_Container]] = {}
+        self.was_cut = False
+        """Whether containers were emptied because of their level."""
+
+    def root(self, node: Node) -> Place:
+        """The place of a whole instance."""
+        return node, 0 if self._level_max is None else 1
+
+    def below(self, place: Place, node: Node) -> Place:
+        """The place of a member of ``place``."""
+        return node, 0 if self._level_max is None else place[1] + 1
+
+    def shape(self, place: Place) -> Shape:
+        """The shape of a place that was explored, without records that nothing satisfies."""
+        return self._shapes[place]
+
+    def is_satisfiable(self, place: Place) -> bool:
+        """Whether any value satisfies the place; explores what it leads to."""
+        if place not in self._shapes:
+            self._explore(place)
+        return place in self._satisfiable
+
+    def admits(self, place: Place, record: ArraySet | ObjectSet) -> bool:
+        """Whether anything satisfies this record of an explored place."""
+        return all(self.below(place, node) in self._satisfiable for node in record.required_nodes())
+
+    def _explore(self, root: Place) -> None:
+        pending = [root]
+        while pending:
+            place = pending.pop()
+            if place in self._shapes:
+                continue
+            self._budget.spend_states()
+            shape = self._shapes[place] = self._finished(place)
+            if shape.null or shape.booleans or shape.numbers or shape.strings:
+                self._mark(place)
+            records: list[ArraySet | ObjectSet] = [*shape.arrays, *shape.objects]
+            for record in records:
+                self._budget.spend_edges(1 + len(record.nodes()))
+                needed = {self.below(place, node) for node in record.required_nodes()}
+                container = _Container(place, 0)
+                for member in needed - self._satisfiable:
+                    container.missing += 1
+                    self._waiting.setdefault(member, []).append(container)
+                if not container.missing:
+                    self._mark(place)
+                if self._may_have_members(record):
+                    pending.extend(self.below(place, node) for node in record.nodes())
+
+    def _may_have_members(self, record: ArraySet | ObjectSet) -> bool:
+        return not (isinstance(record, ArraySet) and record.maximum == 0)
+
+    def _mark(self, place: Place) -> None:
+        pending = [place]
+        while pending:
+            here = pending.pop()
+            if here in self._satisfiable:
+                continue
+            self._satisfiable.add(here)
+            for container in self._waiting.pop(here, ()):
+                container.missing -= 1
+                if not container.missing:
+                    pending.append(container.place)
+
+    def _finished(self, place: Place) -> Shape:
+        shape = self._reader.shape(place[0])
+        arrays = [finished_array(one, is_strict=self._is_strict) for one in shape.arrays]
+        objects = [finished_object(one, is_strict=self._is_strict) for one in shape.objects]
+        array_sets = [one for one in arrays if one is not None]
+        object_sets = objects
+        if self._level_max is not None and place[1] > self._level_max:
+            self.was_cut = self.was_cut or bool(array_sets or object_sets)
+            array_sets = [replace(one, maximum=0) for one in array_sets if not one.minimum]
+            object_sets = [ObjectSet(extra=NEVER) for one in object_sets if not one.required]
+        return Shape(
+            shape.null,
+            shape.booleans,
+            () if self._numbers.automaton(shape.numbers).is_empty else shape.numbers,
+            tuple(one for one in shape.strings if not self._strings.is_empty(one)),
+            tuple(dict.fromkeys(array_sets)),
+            tuple(dict.fromkeys(object_sets)),
+        )

@@ -1,0 +1,130 @@
+"""The line from a parsed JSON Schema to grammar rules.
+
+Owns the order of the steps and the writing of one rule for each place that admits containers of its own. Must never
+know keywords.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shmcache.errors import SourceError
+from shmcache.grammar.ir import Expression, Grammar, Literal, Reference
+from shmcache.grammar.json_schema.arrays import ANY_ARRAY, array_expression
+from shmcache.grammar.json_schema.document import Document
+from shmcache.grammar.json_schema.exploration import Exploration, Place
+from shmcache.grammar.json_schema.expressions import choice
+from shmcache.grammar.json_schema.layout import LEVEL_MAX, Layout
+from shmcache.grammar.json_schema.nodes import Node, both, node_of
+from shmcache.grammar.json_schema.numbers import Numbers
+from shmcache.grammar.json_schema.objects import ANY_OBJECT, object_expression
+from shmcache.grammar.json_schema.options import JsonSchemaOptions
+from shmcache.grammar.json_schema.reader import Reader
+from shmcache.grammar.json_schema.refusals import Leniency, Refusals
+from shmcache.grammar.json_schema.rules import ROOT, Rules
+from shmcache.grammar.json_schema.shapes import EVERYTHING, Shape
+from shmcache.grammar.json_schema.strings import Strings
+from shmcache.limits import Budget
+
+
+def json_schema_grammar(schema: Any, options: JsonSchemaOptions, budget: Budget) -> Grammar:
+    """The grammar of the JSON texts of the instances of ``schema``, a parsed JSON document.
+
+    Raises :class:`SourceError` (with a JSON pointer) for a malformed schema and for one that nothing satisfies,
+    :class:`UnsupportedError` for a keyword that is not enforced, and :class:`LimitError`.
+    """
+    document = Document(schema, budget)
+    numbers = Numbers(budget, canonical=options.canonical_numbers)
+    strings = Strings(budget)
+    refusals = Refusals(options.on_unsupported)
+    layout = Layout(options)
+    lenient = Exploration(Reader(document, strings, Leniency(), budget), numbers, strings, budget, is_strict=False)
+
+    def are_disjoint(first: Node, second: Node) -> bool:
+        return not lenient.is_satisfiable(lenient.root(both(first, second)))
+
+    exploration = Exploration(
+        Reader(document, strings, refusals, budget, are_disjoint),
+        numbers,
+        strings,
+        budget,
+        is_strict=options.strict_mode,
+        level_max=LEVEL_MAX if layout.depends_on_level else None,
+    )
+    root = exploration.root(node_of(document.root))
+    if not exploration.is_satisfiable(root):
+        raise SourceError("nothing satisfies this schema", pointer="")
+    rules = Rules(layout)
+    _Writer(exploration, numbers, strings, rules).write(root)
+    if exploration.was_cut:
+        refusals.warn("indent", "", f"with indentation, values nested deeper than {LEVEL_MAX} levels are not admitted")
+    return rules.grammar(refusals.warnings)
+
+
+def builtin_json_grammar(budget: Budget) -> Grammar:
+    """The grammar of all JSON values, with free whitespace between their tokens."""
+    return json_schema_grammar(True, JsonSchemaOptions(strict_mode=False), budget)
+
+
+class _Writer:
+    """Writes rules, one for each different shape that has containers of its own."""
+
+    def __init__(self, exploration: Exploration, numbers: Numbers, strings: Strings, rules: Rules) -> None:
+        self._exploration = exploration
+        self._numbers = numbers
+        self._strings = strings
+        self._rules = rules
+        self._names: dict[tuple[Shape, int], str] = {}
+        self._pending: list[tuple[str, Place]] = []
+
+    def write(self, root: Place) -> None:
+        """Writes the root rule and all that it leads to."""
+        self._names[self._exploration.shape(root), root[1]] = ROOT
+        if self._exploration.shape(root) == EVERYTHING:
+            self._rules.define(ROOT, self._rules.value(root[1]))
+        else:
+            self._pending.append((ROOT, root))
+        while self._pending:
+            name, place = self._pending.pop()
+            self._rules.define(name, self._body(place))
+
+    def _value(self, place: Place) -> Expression | None:
+        """What a member of that place is; None when nothing satisfies it."""
+        if not self._exploration.is_satisfiable(place):
+            return None
+        shape, level = self._exploration.shape(place), place[1]
+        if shape == EVERYTHING:
+            return self._rules.value(level)
+        if set(shape.arrays) <= {ANY_ARRAY} and set(shape.objects) <= {ANY_OBJECT}:
+            return self._body(place)
+        name = self._names.get((shape, level))
+        if name is None:
+            name = self._names[shape, level] = f"value_{len(self._names)}"
+            self._pending.append((name, place))
+        return Reference(name)
+
+    def _body(self, place: Place) -> Expression:
+        shape, level = self._exploration.shape(place), place[1]
+        options: list[Expression] = []
+        if shape.null:
+            options.append(Literal(b"null"))
+        options.extend(Literal(b"true" if one else b"false") for one in sorted(shape.booleans, reverse=True))
+        if shape.numbers:
+            options.append(self._numbers.expression(shape.numbers, self._rules))
+        if shape.strings:
+            options.append(self._strings.expression(shape.strings, self._rules))
+
+        def member(node: Node) -> Expression | None:
+            return self._value(self._exploration.below(place, node))
+
+        for array_set in shape.arrays:
+            if array_set == ANY_ARRAY:
+                options.append(self._rules.array(level))
+            elif self._exploration.admits(place, array_set):
+                options.append(array_expression(array_set, member, level, self._rules))
+        for object_set in shape.objects:
+            if object_set == ANY_OBJECT:
+                options.append(self._rules.object(level))
+            elif self._exploration.admits(place, object_set):
+                options.append(object_expression(object_set, member, level, self._strings, self._rules))
+        return choice(options)

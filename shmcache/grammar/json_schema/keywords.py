@@ -1,0 +1,124 @@
+"""The keywords of one schema, each checked and typed when it is asked for.
+
+Owns the shapes that keyword values must have. Must never know what they demand of an instance.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from shmcache.errors import SourceError
+from shmcache.grammar.json_schema.document import Document, Place, pointer_token
+
+Number = int | Decimal
+"""An exact JSON number."""
+
+
+class Keywords:
+    """Typed access to the keywords of ``place.schema``. A value of the wrong shape is a :class:`SourceError`."""
+
+    __slots__ = ("_document", "place", "schema")
+
+    def __init__(self, document: Document, place: Place) -> None:
+        assert isinstance(place.schema, dict)
+        self._document = document
+        self.place = place
+        self.schema = place.schema
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.schema
+
+    def pointer(self, name: str, *inner: str | int) -> str:
+        """The JSON pointer of a keyword, or of something under it."""
+        return "/".join((self.place.pointer, *(pointer_token(str(one)) for one in (name, *inner))))
+
+    def malformed(self, name: str, expected: str) -> SourceError:
+        """The error for a value that is not what the standard asks for."""
+        return SourceError(f"the value of {name!r} must be {expected}", pointer=self.pointer(name))
+
+    def count(self, name: str) -> int | None:
+        """A non-negative integer."""
+        value = self.number(name)
+        if value is None:
+            return None
+        # Compared before it is written out: the exponent may be huge.
+        if not 0 <= value < 10**18 or not is_integral(value):
+            raise self.malformed(name, "a non-negative integer below 10**18")
+        return int(value)
+
+    def number(self, name: str) -> Number | None:
+        """A number."""
+        if name not in self.schema:
+            return None
+        value = exact_number(self.schema[name])
+        if value is None:
+            raise self.malformed(name, "a number")
+        return value
+
+    def text(self, name: str) -> str | None:
+        """A string."""
+        value = self.schema.get(name)
+        if name in self.schema and not isinstance(value, str):
+            raise self.malformed(name, "a string")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """A boolean, false when absent."""
+        value = self.schema.get(name, False)
+        if not isinstance(value, bool):
+            raise self.malformed(name, "a boolean")
+        return value
+
+    def values(self, name: str) -> list[Any]:
+        """An array of anything."""
+        value = self.schema[name]
+        if not isinstance(value, (list, tuple)):
+            raise self.malformed(name, "an array")
+        return list(value)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """An array of strings, each once, in order; empty when absent."""
+        if name not in self.schema:
+            return ()
+        value = self.values(name)
+        if not all(isinstance(one, str) for one in value):
+            raise self.malformed(name, "an array of strings")
+        return tuple(dict.fromkeys(value))
+
+    def child(self, name: str) -> int:
+        """The id of the schema under ``name``."""
+        return self._document.schema_id(self.schema[name], self.pointer(name), self.place.base)
+
+    def children(self, name: str) -> tuple[int, ...]:
+        """The ids of the schemas in the array under ``name``."""
+        return tuple(
+            self._document.schema_id(one, self.pointer(name, at), self.place.base)
+            for at, one in enumerate(self.values(name))
+        )
+
+    def named_children(self, name: str) -> dict[str, int]:
+        """The ids of the schemas in the object under ``name``, in order; empty when absent."""
+        value = self.schema.get(name, {})
+        if not isinstance(value, dict):
+            raise self.malformed(name, "an object")
+        return {
+            one: self._document.schema_id(inner, self.pointer(name, one), self.place.base)
+            for one, inner in value.items()
+        }
+
+
+def exact_number(value: Any) -> Number | None:
+    """The number as an int or a finite Decimal; None when ``value`` is not a number."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float):
+        value = Decimal(repr(value))
+    if isinstance(value, Decimal) and not value.is_finite():
+        return None
+    return value if isinstance(value, (int, Decimal)) else None
+
+
+def is_integral(value: Number) -> bool:
+    """Whether the number is an integer, however it is spelt."""
+    return isinstance(value, int) or value == value.to_integral_value()

@@ -1,0 +1,227 @@
+"""Sets of numbers: what the numeric keywords of a schema leave.
+
+Owns the constraint record of numbers, its intersection, and which of its spellings are admitted. The automata are made
+by ``number_automata``. Must never know where in an instance a number stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import reduce
+
+from shmcache.errors import LimitError
+from shmcache.grammar.ir import Expression, Regular
+from shmcache.grammar.json_schema.intervals import Interval
+from shmcache.grammar.json_schema.keywords import Keywords, Number, is_integral
+from shmcache.grammar.json_schema.multiples import multiples
+from shmcache.grammar.json_schema.number_automata import any_integer, any_number, integers_between, numbers_between
+from shmcache.grammar.json_schema.rules import Rules
+from shmcache.limits import Budget
+from shmcache.regular.dfa import EMPTY_LANGUAGE, Dfa
+from shmcache.regular.operations import intersect, unite, words
+
+NUMBER_DIGITS_MAX = 4_000
+"""Most digits a bound may have when written without exponent."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSet:
+    """All numbers that satisfy every field.
+
+    low, high: bounds; None: none. ``low_is_open``: the bound itself is excluded.
+    divisors: numbers of which the number must be a multiple.
+    spellings: JSON texts of numbers, to one of which the number is equal; None: any number.
+    """
+
+    is_integer: bool = False
+    low: Number | None = None
+    low_is_open: bool = False
+    high: Number | None = None
+    high_is_open: bool = False
+    divisors: frozenset[Number] = frozenset()
+    spellings: frozenset[str] | None = None
+
+
+ANY_NUMBER = NumberSet()
+ANY_INTEGER = NumberSet(is_integer=True)
+
+
+def read_numbers(keywords: Keywords, *, is_integer: bool) -> NumberSet:
+    """What ``minimum`` and its like say, in the spellings of all drafts."""
+    result = NumberSet(is_integer=is_integer)
+    for name, exclusive_name, is_low in (
+        ("minimum", "exclusiveMinimum", True),
+        ("maximum", "exclusiveMaximum", False),
+    ):
+        bound = keywords.number(name)
+        is_flag = isinstance(keywords.schema.get(exclusive_name), bool)  # draft 4
+        if bound is not None:
+            result = _bounded(result, bound, is_low=is_low, is_open=is_flag and keywords.flag(exclusive_name))
+        if not is_flag:
+            exclusive = keywords.number(exclusive_name)
+            if exclusive is not None:
+                result = _bounded(result, exclusive, is_low=is_low, is_open=True)
+    divisor = keywords.number("multipleOf")
+    if divisor is not None:
+        if divisor <= 0:
+            raise keywords.malformed("multipleOf", "a number above 0")
+        result = replace(result, divisors=frozenset((divisor,)))
+    return result
+
+
+def constant_numbers(values: Iterable[Number]) -> NumberSet:
+    """Exactly the numbers equal to one of the values."""
+    return NumberSet(spellings=frozenset(map(str, values)))
+
+
+def _bounded(numbers: NumberSet, bound: Number, *, is_low: bool, is_open: bool) -> NumberSet:
+    """``numbers`` with one more bound; the tighter of two bounds stays."""
+    if is_low:
+        if numbers.low is None or bound > numbers.low or (bound == numbers.low and is_open):
+            return replace(numbers, low=bound, low_is_open=is_open)
+    elif numbers.high is None or bound < numbers.high or (bound == numbers.high and is_open):
+        return replace(numbers, high=bound, high_is_open=is_open)
+    return numbers
+
+
+def intersect_numbers(first: NumberSet, second: NumberSet) -> NumberSet:
+    """Numbers of both."""
+    result = replace(
+        first,
+        is_integer=first.is_integer or second.is_integer,
+        divisors=first.divisors | second.divisors,
+        spellings=_common(first.spellings, second.spellings),
+    )
+    if second.low is not None:
+        result = _bounded(result, second.low, is_low=True, is_open=second.low_is_open)
+    if second.high is not None:
+        result = _bounded(result, second.high, is_low=False, is_open=second.high_is_open)
+    return result
+
+
+def _common(first: frozenset[str] | None, second: frozenset[str] | None) -> frozenset[str] | None:
+    """All spellings, in either set, of numbers that are in both."""
+    if first is None or second is None:
+        return second if first is None else first
+    values = set(map(Decimal, first)) & set(map(Decimal, second))
+    return frozenset(spelling for spelling in first | second if Decimal(spelling) in values)
+
+
+def unite_constants(sets: Iterable[NumberSet]) -> list[NumberSet]:
+    """The same union with all sets of mere constants made one."""
+    constants: set[str] = set()
+    others: list[NumberSet] = []
+    for one in sets:
+        if one.spellings is not None and one == NumberSet(spellings=one.spellings):
+            constants |= one.spellings
+        else:
+            others.append(one)
+    return [*others, NumberSet(spellings=frozenset(constants))] if constants else others
+
+
+class Numbers:
+    """Makes the automata of number sets, each once per compile. ``canonical``: integers are spelt the shortest way."""
+
+    def __init__(self, budget: Budget, *, canonical: bool) -> None:
+        self._budget = budget
+        self._canonical = canonical
+        self._known: dict[tuple[NumberSet, ...], Dfa] = {(): EMPTY_LANGUAGE}
+
+    def automaton(self, sets: tuple[NumberSet, ...]) -> Dfa:
+        """The spellings, as bytes, of the numbers of any of the sets.
+
+        Unbounded numbers are spelt as JSON allows. Where there are bounds or divisors, ``number_automata`` and
+        ``multiples`` say which spellings are admitted. A constant is spelt the shortest way without exponent, or as the
+        schema spells it.
+        """
+        known = self._known.get(sets)
+        if known is None:
+            automata = [self._automaton(one) for one in sets]
+            known = self._known[sets] = reduce(lambda one, other: unite(one, other, self._budget), automata)
+        return known
+
+    def expression(self, sets: tuple[NumberSet, ...], rules: Rules) -> Expression:
+        """The numbers of any of the sets."""
+        if ANY_NUMBER in sets:
+            return rules.number()
+        if sets == (ANY_INTEGER,):
+            return rules.integer(shortest=self._canonical)
+        return Regular(self.automaton(sets))
+
+    def _automaton(self, numbers: NumberSet) -> Dfa:
+        budget = self._budget
+        if numbers.spellings is not None:
+            return self._constants(numbers, numbers.spellings)
+        interval = Interval.between(
+            _written_out(numbers.low), _written_out(numbers.high), numbers.low_is_open, numbers.high_is_open
+        )
+        if numbers.is_integer and interval.is_everything:
+            result = any_integer(self._canonical)
+        elif numbers.is_integer:
+            result = integers_between(interval, self._canonical, budget)
+        elif interval.is_everything and not numbers.divisors:
+            result = any_number()
+        else:
+            result = numbers_between(interval, budget, with_exponents=not numbers.divisors)
+        for divisor in sorted(numbers.divisors):
+            result = intersect(result, multiples(_checked(divisor), budget), budget)
+        return result
+
+    def _constants(self, numbers: NumberSet, spellings: frozenset[str]) -> Dfa:
+        shortest_only = numbers.is_integer and self._canonical
+        admitted = [text for text in spellings if _satisfies(Decimal(text), numbers)]
+        return words(sorted(form for text in admitted for form in _forms(text, shortest_only)), self._budget)
+
+
+def _satisfies(value: Decimal, numbers: NumberSet) -> bool:
+    if numbers.is_integer and not is_integral(value):
+        return False
+    if numbers.low is not None and (value < numbers.low or (numbers.low_is_open and value == numbers.low)):
+        return False
+    if numbers.high is not None and (value > numbers.high or (numbers.high_is_open and value == numbers.high)):
+        return False
+    return all(Fraction(_checked(value)) % Fraction(_checked(divisor)) == 0 for divisor in numbers.divisors)
+
+
+def _forms(spelling: str, shortest_only: bool) -> Iterable[str]:
+    """The shortest spelling without exponent, and where the schema itself writes more: its own, and one with ``.0``."""
+    value = Decimal(spelling)
+    if _digit_count(value) > NUMBER_DIGITS_MAX:
+        yield spelling
+        return
+    plain = format(value, "f")
+    if "." in plain:
+        plain = plain.rstrip("0").rstrip(".")
+    if plain == "-0":
+        plain = "0"
+    yield plain
+    if spelling != plain and not shortest_only:
+        yield spelling
+        if is_integral(value):
+            yield f"{plain}.0"
+
+
+def _written_out(bound: Number | None) -> Decimal | None:
+    return None if bound is None else _checked(bound)
+
+
+def _checked(number: Number) -> Decimal:
+    """The number, once it is sure that it can be written without exponent."""
+    value = Decimal(number)
+    if _digit_count(value) > NUMBER_DIGITS_MAX:
+        raise LimitError(
+            f"the number {value} takes more than {NUMBER_DIGITS_MAX} digits",
+            limit="number_digits",
+            value=NUMBER_DIGITS_MAX,
+        )
+    return value
+
+
+def _digit_count(value: Decimal) -> int:
+    """A bound on the digits of the number written without exponent."""
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    return len(digits) + abs(exponent)

@@ -1,0 +1,165 @@
+"""Sets of objects: what the object keywords of a schema leave.
+
+Owns the constraint record of objects, its reading, its intersection and its expression. Must never know what a member's
+node stands for: that is asked of the caller.
+
+Members come in declared order; names that are required but not declared follow, then whatever else is admitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from shmcache.grammar.ir import Choice, Expression
+from shmcache.grammar.json_schema.expressions import optional, repeat, sequence
+from shmcache.grammar.json_schema.keywords import Keywords
+from shmcache.grammar.json_schema.nodes import ANYTHING, NEVER, Node, Openness, both, node_of
+from shmcache.grammar.json_schema.rules import Rules
+from shmcache.grammar.json_schema.strings import Strings
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSet:
+    """All objects that satisfy every field.
+
+    properties: (name, node of its value), in declared order; that a name is here does not demand its presence.
+    required: names that must be present. extra: node of the value of every other name.
+    openness: whether ``extra`` was stated.
+    """
+
+    properties: tuple[tuple[str, Node], ...] = ()
+    required: tuple[str, ...] = ()
+    extra: Node = ANYTHING
+    openness: Openness = Openness.UNSPOKEN
+
+    def required_nodes(self) -> set[Node]:
+        """Nodes without which there is no object at all."""
+        values = dict(self.properties)
+        return {values.get(name, self.extra) for name in self.required}
+
+    def nodes(self) -> set[Node]:
+        """All nodes that values may be of."""
+        return {self.extra, *(node for _, node in self.properties)}
+
+
+ANY_OBJECT = ObjectSet()
+
+KEYWORDS = (
+    "properties",
+    "required",
+    "additionalProperties",
+    "patternProperties",
+    "propertyNames",
+    "minProperties",
+    "maxProperties",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
+)
+
+
+def read_objects(keywords: Keywords) -> ObjectSet:
+    """What ``properties``, ``required`` and ``additionalProperties`` say."""
+    is_stated = "additionalProperties" in keywords
+    return ObjectSet(
+        tuple((name, node_of(child)) for name, child in keywords.named_children("properties").items()),
+        keywords.texts("required"),
+        node_of(keywords.child("additionalProperties")) if is_stated else ANYTHING,
+        Openness.STATED if is_stated else Openness.SILENT,
+    )
+
+
+def constant_object(members: dict[str, Node]) -> ObjectSet:
+    """Objects of exactly these members."""
+    return ObjectSet(tuple(members.items()), tuple(members), NEVER, Openness.STATED)
+
+
+def intersect_objects(first: ObjectSet, second: ObjectSet) -> ObjectSet:
+    """Objects of both; the names of ``first`` keep their order and those that only ``second`` has follow."""
+    if first == ANY_OBJECT:
+        return second
+    if second == ANY_OBJECT:
+        return first
+    values, other_values = dict(first.properties), dict(second.properties)
+    merged = {name: both(node, other_values.get(name, second.extra)) for name, node in values.items()}
+    for name, node in other_values.items():
+        if name not in merged:
+            merged[name] = both(first.extra, node)
+    return ObjectSet(
+        tuple(merged.items()),
+        tuple(dict.fromkeys(first.required + second.required)),
+        both(first.extra, second.extra),
+        max(first.openness, second.openness),
+    )
+
+
+def finished_object(objects: ObjectSet, *, is_strict: bool) -> ObjectSet:
+    """The record with the undeclared required names declared, and with strict mode applied."""
+    declared = {name for name, _ in objects.properties}
+    undeclared = tuple((name, objects.extra) for name in objects.required if name not in declared)
+    objects = replace(objects, properties=objects.properties + undeclared)
+    if is_strict and objects.openness == Openness.SILENT:
+        return replace(objects, extra=NEVER, openness=Openness.STATED)
+    if objects.extra == ANYTHING and not objects.required and all(node == ANYTHING for _, node in objects.properties):
+        return ANY_OBJECT
+    return objects
+
+
+def object_expression(
+    objects: ObjectSet, value: Callable[[Node], Expression | None], level: int, strings: Strings, rules: Rules
+) -> Expression:
+    """The objects, braces included. ``value`` gives the expression of a node, None when nothing satisfies it.
+
+    A name whose value nothing satisfies is absent, and not among the other names either.
+    """
+    members: list[Expression] = []
+    needed: list[bool] = []
+    required = set(objects.required)
+    for name, node in objects.properties:
+        expression = value(node)
+        if expression is not None:
+            members.append(sequence(strings.name(name), rules.layout.colon, expression))
+            needed.append(name in required)
+    comma = rules.layout.comma(level)
+    more: Expression = sequence()
+    extra = value(objects.extra)
+    if extra is not None:
+        names = strings.other_name(frozenset(name for name, _ in objects.properties), rules)
+        member = sequence(names, rules.layout.colon, extra)
+        more = repeat(sequence(comma, member), 0, None)
+        if not members:
+            return rules.brackets(b"{", b"}", sequence(member, more), level, may_be_empty=True)
+    elif not members:
+        return rules.brackets(b"{", b"}", None, level, may_be_empty=True)
+    if True in needed:
+        content = _around_required(members, needed, comma, more)
+        return rules.brackets(b"{", b"}", content, level, may_be_empty=False)
+    content = sequence(_some(members, comma), more)
+    if extra is not None:
+        content = Choice((content, sequence(member, more)))
+    return rules.brackets(b"{", b"}", content, level, may_be_empty=True)
+
+
+def _around_required(members: list[Expression], needed: list[bool], comma: Expression, more: Expression) -> Expression:
+    """The first required member has no comma of its own: those before it bring theirs behind, those after it before."""
+    pivot = needed.index(True)
+    before = [optional(sequence(member, comma)) for member in members[:pivot]]
+    behind = [
+        sequence(comma, member) if is_needed else optional(sequence(comma, member))
+        for member, is_needed in zip(members[pivot + 1 :], needed[pivot + 1 :], strict=True)
+    ]
+    return sequence(*before, members[pivot], *behind, more)
+
+
+def _some(members: list[Expression], comma: Expression) -> Expression:
+    """At least one of the members, all optional, in order.
+
+    Either the first one present is in the left half, and all of the right half are optional behind it, or it is in the
+    right half: n log n members in all, where a list of the possible first ones would take n squared.
+    """
+    if len(members) == 1:
+        return members[0]
+    middle = len(members) // 2
+    right = [optional(sequence(comma, member)) for member in members[middle:]]
+    return Choice((sequence(_some(members[:middle], comma), *right), _some(members[middle:], comma)))

@@ -1,0 +1,253 @@
+"""From schemas to shapes: what all keywords of a schema together admit.
+
+Owns the reading of keywords and the following of references and applicators (``$ref``, ``allOf``, ``anyOf``,
+``oneOf``). Must never know how an instance is spelt.
+
+Every keyword that JSON Schema defines is enforced, refused, or known to constrain nothing; others are annotations by
+the standard. Siblings of a reference apply together with it, except where the document declares a draft (up to 7) in
+which they are to be ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from shmcache.errors import SourceError, UnsupportedError
+from shmcache.grammar.json_schema import arrays, objects
+from shmcache.grammar.json_schema.arrays import ANY_ARRAY, ArraySet, constant_array, read_arrays
+from shmcache.grammar.json_schema.document import FALSE, TRUE, Document
+from shmcache.grammar.json_schema.keywords import Keywords, Number, exact_number
+from shmcache.grammar.json_schema.nodes import Node, node_of
+from shmcache.grammar.json_schema.numbers import constant_numbers, read_numbers
+from shmcache.grammar.json_schema.objects import ANY_OBJECT, ObjectSet, constant_object, read_objects
+from shmcache.grammar.json_schema.refusals import Refusals
+from shmcache.grammar.json_schema.shapes import EVERYTHING, NOTHING, Shape, intersect, unite
+from shmcache.grammar.json_schema.strings import Strings, StringSet
+from shmcache.grammar.schema_keywords import ANNOTATIONS
+from shmcache.limits import Budget
+
+_TYPES = frozenset(("null", "boolean", "number", "integer", "string", "array", "object"))
+_BESIDE_REFERENCE = ANNOTATIONS | {"$ref", "$schema", "$id", "id", "$defs", "definitions"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """One schema: what its own keywords admit, and the schemas that apply to the same value."""
+
+    own: Shape
+    all_of: tuple[int, ...] = ()
+    any_of: tuple[int, ...] | None = None
+    one_of: tuple[int, ...] | None = None
+
+    @property
+    def in_place(self) -> tuple[int, ...]:
+        return (*self.all_of, *(self.any_of or ()), *(self.one_of or ()))
+
+
+class Reader:
+    """Shapes of the schemas of one document, each worked out once.
+
+    ``are_disjoint`` decides whether two nodes have no value in common; without it ``oneOf`` is read as ``anyOf``.
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        strings: Strings,
+        refusals: Refusals,
+        budget: Budget,
+        are_disjoint: Callable[[Node, Node], bool] | None = None,
+    ) -> None:
+        self._document = document
+        self._strings = strings
+        self._refusals = refusals
+        self._budget = budget
+        self._are_disjoint = are_disjoint
+        self._readings: dict[int, _Reading] = {}
+        self._shapes: dict[int, Shape] = {TRUE: EVERYTHING, FALSE: NOTHING}
+
+    def shape(self, node: Node) -> Shape:
+        """The values that satisfy all schemas of the node."""
+        result = EVERYTHING
+        for schema_id in node:
+            result = intersect(result, self._schema_shape(schema_id), self._budget)
+        return result
+
+    def _schema_shape(self, wanted: int) -> Shape:
+        """Works through the schemas that apply in place, depth first and without recursion."""
+        stack = [wanted]
+        entered: set[int] = set()
+        while stack:
+            schema_id = stack[-1]
+            if schema_id in self._shapes:
+                stack.pop()
+                continue
+            reading = self._reading(schema_id)
+            if schema_id not in entered:
+                entered.add(schema_id)
+                missing = [one for one in reading.in_place if one not in self._shapes]
+                for one in missing:
+                    if one in entered:
+                        raise SourceError(
+                            "the schema refers to itself without a property or an item in between",
+                            pointer=self._document.place(one).pointer,
+                        )
+                stack.extend(reversed(missing))
+                if missing:
+                    continue
+            self._shapes[schema_id] = self._combined(schema_id, reading)
+        return self._shapes[wanted]
+
+    def _combined(self, schema_id: int, reading: _Reading) -> Shape:
+        result = reading.own
+        for one in reading.all_of:
+            result = intersect(result, self._shapes[one], self._budget)
+        for group in (reading.any_of, reading.one_of):
+            if group is not None:
+                result = intersect(result, unite(self._shapes[one] for one in group), self._budget)
+        if reading.one_of is not None:
+            self._check_exclusive(schema_id, reading.one_of)
+        return result
+
+    def _check_exclusive(self, schema_id: int, branches: tuple[int, ...]) -> None:
+        """Refuses ``oneOf`` unless no two branches have a value in common, in which case it is their union."""
+        if self._are_disjoint is None:
+            return
+        for at, one in enumerate(branches):
+            for other in branches[at + 1 :]:
+                if not self._are_disjoint(node_of(one), node_of(other)):
+                    pointer = f"{self._document.place(schema_id).pointer}/oneOf"
+                    message = f"branches {at} and {branches.index(other, at + 1)} of 'oneOf' may have values in common"
+                    self._refusals.refuse(UnsupportedError(message, feature="oneOf", pointer=pointer))
+                    return
+
+    def _reading(self, schema_id: int) -> _Reading:
+        known = self._readings.get(schema_id)
+        if known is None:
+            self._budget.spend_states()
+            known = self._readings[schema_id] = self._read(Keywords(self._document, self._document.place(schema_id)))
+        return known
+
+    def _read(self, keywords: Keywords) -> _Reading:
+        reference = keywords.text("$ref")
+        target: tuple[int, ...] = ()
+        if reference is not None:
+            target = self._resolved(reference, keywords)
+            if self._document.draft <= 7:
+                if not keywords.schema.keys() <= _BESIDE_REFERENCE:
+                    pointer = keywords.pointer("$ref")
+                    self._refusals.warn("$ref", pointer, "in the declared draft the siblings of '$ref' are ignored")
+                return _Reading(EVERYTHING, target)
+        shape = self._own_shape(keywords)
+        self._refusals.check(keywords, shape)
+        return _Reading(
+            shape,
+            (*target, *(self._branches(keywords, "allOf") or ())),
+            self._branches(keywords, "anyOf"),
+            self._branches(keywords, "oneOf"),
+        )
+
+    def _branches(self, keywords: Keywords, name: str) -> tuple[int, ...] | None:
+        if name not in keywords:
+            return None
+        branches = keywords.children(name)
+        if not branches:
+            raise keywords.malformed(name, "an array of at least one schema")
+        return branches
+
+    def _resolved(self, reference: str, keywords: Keywords) -> tuple[int, ...]:
+        try:
+            return (self._document.resolve(reference, keywords.place, keywords.pointer("$ref")),)
+        except UnsupportedError as error:
+            self._refusals.refuse(error)
+            return ()
+
+    def _own_shape(self, keywords: Keywords) -> Shape:
+        """What the keywords say that are no applicators in place."""
+        named = _types(keywords)
+        types = _TYPES if named is None else named
+        has_numbers = not types.isdisjoint(("number", "integer"))
+        numbers = read_numbers(keywords, is_integer="number" not in types)  # always read: it may be malformed
+        strings = self._strings_of(keywords, has_effect="string" in types)
+        array_set, object_set = _containers(keywords, named or frozenset())
+        shape = Shape(
+            "null" in types,
+            frozenset((False, True)) if "boolean" in types else frozenset(),
+            (numbers,) if has_numbers else (),
+            (strings,) if "string" in types else (),
+            (array_set,) if "array" in types else (),
+            (object_set,) if "object" in types else (),
+        )
+        for name in ("const", "enum"):
+            if name in keywords:
+                values = keywords.values("enum") if name == "enum" else [keywords.schema["const"]]
+                constants = self._constants(values, keywords.pointer(name))
+                shape = intersect(shape, constants, self._budget)
+        return shape
+
+    def _strings_of(self, keywords: Keywords, *, has_effect: bool) -> StringSet:
+        try:
+            return self._strings.read(keywords, with_pattern=has_effect)
+        except UnsupportedError as error:
+            self._refusals.refuse(error)
+            return self._strings.read(keywords, with_pattern=False)
+
+    def _constants(self, values: Iterable[Any], pointer: str) -> Shape:
+        """The shape of exactly these values, up to JSON's notion of equality."""
+        has_null = False
+        booleans: set[bool] = set()
+        numbers: list[Number] = []
+        strings: set[str] = set()
+        array_sets: dict[ArraySet, None] = {}
+        object_sets: dict[ObjectSet, None] = {}
+
+        def constant(value: Any) -> Node:
+            return node_of(self._document.constant_id(value, pointer))
+
+        for value in values:
+            number = exact_number(value)
+            if value is None:
+                has_null = True
+            elif isinstance(value, bool):
+                booleans.add(value)
+            elif number is not None:
+                numbers.append(number)
+            elif isinstance(value, str):
+                strings.add(value)
+            elif isinstance(value, (list, tuple)):
+                array_sets[constant_array(tuple(map(constant, value)))] = None
+            elif isinstance(value, dict):
+                object_sets[constant_object({name: constant(member) for name, member in value.items()})] = None
+            else:
+                raise SourceError(f"{value!r} is not a JSON value", pointer=pointer)
+        return Shape(
+            has_null,
+            frozenset(booleans),
+            (constant_numbers(numbers),) if numbers else (),
+            (StringSet(constants=frozenset(strings)),) if strings else (),
+            tuple(array_sets),
+            tuple(object_sets),
+        )
+
+
+def _types(keywords: Keywords) -> frozenset[str] | None:
+    """The types that ``type`` names, None when it is absent."""
+    if "type" not in keywords:
+        return None
+    value = keywords.schema["type"]
+    names = value if isinstance(value, (list, tuple)) and value else [value]
+    if not all(isinstance(name, str) and name in _TYPES for name in names):
+        raise keywords.malformed("type", f"one or several of {', '.join(sorted(_TYPES))}")
+    return frozenset(names)
+
+
+def _containers(keywords: Keywords, named: frozenset[str]) -> tuple[ArraySet, ObjectSet]:
+    """Arrays and objects; a schema that neither names such a type nor has a keyword for it does not speak of it."""
+    speaks_of_arrays = "array" in named or any(name in keywords for name in arrays.KEYWORDS)
+    speaks_of_objects = "object" in named or any(name in keywords for name in objects.KEYWORDS)
+    return (
+        read_arrays(keywords) if speaks_of_arrays else ANY_ARRAY,
+        read_objects(keywords) if speaks_of_objects else ANY_OBJECT,
+    )

@@ -1,0 +1,132 @@
+"""What is not enforced, and what is done about it.
+
+Owns the table of refused keywords, the formats, and the choice between an error and a recorded warning. Must never know
+how keywords that are enforced are read.
+
+A keyword is refused only where it has an effect: not when the schema does not admit the type that it concerns, nor when
+its value constrains nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from shmcache.errors import UnsupportedError
+from shmcache.grammar import ir
+from shmcache.grammar.json_schema.keywords import Keywords
+from shmcache.grammar.json_schema.shapes import Shape
+
+KNOWN_FORMATS = frozenset(
+    (
+        *("date", "time", "date-time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6"),
+        *("uuid", "uri", "uri-reference", "iri", "iri-reference", "uri-template", "json-pointer"),
+        *("relative-json-pointer", "regex"),
+    )
+)
+"""Formats that the standard defines. Others constrain nothing."""
+
+
+def _any_type(_shape: Shape) -> bool:
+    return True
+
+
+def _strings(shape: Shape) -> bool:
+    return bool(shape.strings)
+
+
+def _arrays(shape: Shape) -> bool:
+    return bool(shape.arrays)
+
+
+def _objects(shape: Shape) -> bool:
+    return bool(shape.objects)
+
+
+def _always(_value: Any) -> bool:
+    return True
+
+
+def _unless(*idle: Any) -> Callable[[Any], bool]:
+    return lambda value: not any(type(value) is type(one) and value == one for one in idle)
+
+
+_REFUSED: dict[str, tuple[Callable[[Shape], bool], Callable[[Any], bool]]] = {
+    "not": (_any_type, _unless(False)),
+    "if": (_any_type, _always),
+    "$dynamicRef": (_any_type, _always),
+    "$recursiveRef": (_any_type, _always),
+    "contentEncoding": (_strings, _always),
+    "contentMediaType": (_strings, _always),
+    "contentSchema": (_strings, _unless(True, {})),
+    "uniqueItems": (_arrays, _unless(False)),
+    "contains": (_arrays, _always),
+    "unevaluatedItems": (_arrays, _unless(True, {})),
+    "patternProperties": (_objects, _unless({})),
+    "propertyNames": (_objects, _unless(True, {})),
+    "minProperties": (_objects, _unless(0)),
+    "maxProperties": (_objects, _always),
+    "dependentRequired": (_objects, _unless({})),
+    "dependentSchemas": (_objects, _unless({})),
+    "dependencies": (_objects, _unless({})),
+    "unevaluatedProperties": (_objects, _unless(True, {})),
+}
+"""Keyword → whether it concerns a type that the shape admits, and whether its value has any effect."""
+
+
+class Refusals:
+    """Raises :class:`UnsupportedError`, or records warnings where the caller asked to ignore what is not enforced."""
+
+    def __init__(self, on_unsupported: str) -> None:
+        self._is_error = on_unsupported == "error"
+        self._warnings: dict[tuple[str, str], ir.Warning] = {}
+
+    @property
+    def warnings(self) -> tuple[ir.Warning, ...]:
+        """All warnings so far, in order, each once."""
+        return tuple(self._warnings.values())
+
+    def warn(self, feature: str, pointer: str, message: str) -> None:
+        """Records that something constrains nothing."""
+        self._warnings.setdefault((feature, pointer), ir.Warning(feature, pointer, message))
+
+    def refuse(self, error: UnsupportedError) -> None:
+        """Raises ``error``, or records it when unsupported keywords are to be ignored."""
+        if self._is_error:
+            raise error
+        self.warn(error.feature, error.pointer or "", error.message)
+
+    def check(self, keywords: Keywords, shape: Shape) -> None:
+        """Refuses every keyword that would narrow ``shape`` and is not enforced."""
+        for name in keywords.schema.keys() & _REFUSED.keys():
+            concerns, has_effect = _REFUSED[name]
+            if name == "if" and "then" not in keywords and "else" not in keywords:
+                continue
+            if concerns(shape) and has_effect(keywords.schema[name]):
+                self.refuse(
+                    UnsupportedError(
+                        f"the keyword {name!r} is not enforced", feature=name, pointer=keywords.pointer(name)
+                    )
+                )
+        if shape.strings:
+            self._check_format(keywords)
+
+    def _check_format(self, keywords: Keywords) -> None:
+        name = keywords.text("format")
+        if name is None:
+            return
+        pointer = keywords.pointer("format")
+        if name in KNOWN_FORMATS:
+            self.refuse(UnsupportedError(f"the format {name!r} is not enforced", feature="format", pointer=pointer))
+        else:
+            self.warn("format", pointer, f"the format {name!r} is not defined by JSON Schema and constrains nothing")
+
+
+class Leniency(Refusals):
+    """Refuses nothing and records nothing: what is then read admits everything that the schema admits, and more."""
+
+    def __init__(self) -> None:
+        super().__init__("ignore")
+
+    def warn(self, feature: str, pointer: str, message: str) -> None:
+        """Nothing: the stricter reader has said it."""

@@ -1,0 +1,243 @@
+"""Sets of strings: what the string keywords of a schema leave.
+
+Owns the constraint record of strings, its intersection, and the automata and expressions it stands for. Must never know
+where in an instance a string stands.
+
+Spellings: a constrained string is admitted in every spelling that JSON has for it, escapes included. The names of
+properties and the strings of ``enum`` and ``const`` are admitted in one spelling, but that control characters and
+everything beyond ASCII may also be escaped (``\\u00e9``): with ``\\u0061`` for every ``a`` the automaton of a name
+would have six times the states, and the matcher could never tell that only one continuation is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from shmcache.errors import SourceError, UnsupportedError
+from shmcache.grammar.ir import Expression, Literal, Regular
+from shmcache.grammar.json_schema.expressions import choice, repeat, sequence
+from shmcache.grammar.json_schema.keywords import Keywords
+from shmcache.grammar.json_schema.rules import Rules
+from shmcache.grammar.regex import search_automaton
+from shmcache.limits import Budget
+from shmcache.regular.code_points import ANY, CodePoints
+from shmcache.regular.dfa import Dfa
+from shmcache.regular.encode import encode_json_string
+from shmcache.regular.operations import (
+    characters,
+    everything,
+    intersect,
+    length_between,
+    subtract,
+    unite,
+    words,
+)
+
+_QUOTE = Literal(b'"')
+_ESCAPABLE_IN_NAMES = ~CodePoints.of((0x20, 0x7E))
+
+_DIRECT_COUNT_MAX = 512
+_BLOCK_LENGTH = 256
+"""Longer counts are made of blocks of this many characters, of blocks of so many blocks, and so on: the rules that
+count to n have about ``_BLOCK_LENGTH * log(n)`` states."""
+
+
+@dataclass(frozen=True, slots=True)
+class StringSet:
+    """All strings that satisfy every field.
+
+    minimum, maximum: length in code points; None: no bound.
+    patterns: regular expressions, each of which is found somewhere in the string.
+    constants: the strings that are admitted at all; None: all.
+    """
+
+    minimum: int = 0
+    maximum: int | None = None
+    patterns: frozenset[str] = frozenset()
+    constants: frozenset[str] | None = None
+
+    @property
+    def is_mere_length(self) -> bool:
+        """Whether only the length is constrained."""
+        return not self.patterns and self.constants is None
+
+
+ANY_STRING = StringSet()
+
+
+def intersect_strings(first: StringSet, second: StringSet) -> StringSet:
+    """Strings of both."""
+    if first.constants is None or second.constants is None:
+        constants = second.constants if first.constants is None else first.constants
+    else:
+        constants = first.constants & second.constants
+    bounds = [one.maximum for one in (first, second) if one.maximum is not None]
+    return StringSet(
+        max(first.minimum, second.minimum),
+        min(bounds, default=None),
+        first.patterns | second.patterns,
+        constants,
+    )
+
+
+def unite_constant_strings(sets: Iterable[StringSet]) -> list[StringSet]:
+    """The same union with all sets of mere constants made one."""
+    constants: set[str] = set()
+    others: list[StringSet] = []
+    for one in sets:
+        if one.constants is not None and one == StringSet(constants=one.constants):
+            constants |= one.constants
+        else:
+            others.append(one)
+    return [*others, StringSet(constants=frozenset(constants))] if constants else others
+
+
+class Strings:
+    """Reads string keywords and makes the automata of string sets, each once per compile."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._patterns: dict[str, Dfa] = {}
+        self._texts: dict[StringSet, Dfa] = {}
+
+    def read(self, keywords: Keywords, *, with_pattern: bool) -> StringSet:
+        """What ``minLength``, ``maxLength`` and ``pattern`` say. Raises the errors of the pattern with its pointer."""
+        pattern = keywords.text("pattern")
+        if not with_pattern:
+            pattern = None
+        if pattern is not None:
+            self._read_pattern(pattern, keywords.pointer("pattern"))
+        return StringSet(
+            keywords.count("minLength") or 0,
+            keywords.count("maxLength"),
+            frozenset() if pattern is None else frozenset((pattern,)),
+        )
+
+    def _read_pattern(self, pattern: str, pointer: str) -> None:
+        if pattern in self._patterns:
+            return
+        try:
+            self._patterns[pattern] = search_automaton(pattern, self._budget)
+        except SourceError as error:
+            raise SourceError(error.message, pointer=pointer, line=error.line, column=error.column) from None
+        except UnsupportedError as error:
+            raise UnsupportedError(
+                error.message, feature=error.feature, pointer=pointer, line=error.line, column=error.column
+            ) from None
+
+    def is_empty(self, strings: StringSet) -> bool:
+        """Whether no string satisfies the record."""
+        if strings.maximum is not None and strings.maximum < strings.minimum:
+            return True
+        return not strings.is_mere_length and self.text_automaton(strings).is_empty
+
+    def text_automaton(self, strings: StringSet) -> Dfa:
+        """The strings, over code points."""
+        known = self._texts.get(strings)
+        if known is None:
+            known = self._texts[strings] = self._make_text_automaton(strings)
+        return known
+
+    def _make_text_automaton(self, strings: StringSet) -> Dfa:
+        budget = self._budget
+        patterns = [self._patterns[pattern] for pattern in sorted(strings.patterns)]
+        if strings.constants is not None:
+            return words([text for text in sorted(strings.constants) if _satisfies(text, strings, patterns)], budget)
+        result: Dfa | None = None
+        if strings.minimum or strings.maximum is not None:
+            result = length_between(strings.minimum, strings.maximum, budget)
+        for pattern in patterns:
+            result = pattern if result is None else intersect(result, pattern, budget)
+        return everything(ANY) if result is None else result
+
+    def expression(self, sets: tuple[StringSet, ...], rules: Rules) -> Expression:
+        """The JSON strings of any of the sets, quotes included; each set has at least one."""
+        if ANY_STRING in sets:
+            return rules.string()
+        return rules.shared(("string", sets), lambda: self._body(sets, rules))
+
+    def _body(self, sets: tuple[StringSet, ...], rules: Rules) -> Expression:
+        if len(sets) == 1 and sets[0].is_mere_length:
+            return sequence(_QUOTE, _characters_between(sets[0].minimum, sets[0].maximum, rules), _QUOTE)
+        text = self.text_automaton(sets[0])
+        for other in sets[1:]:
+            text = unite(text, self.text_automaton(other), self._budget)
+        if all(one.constants is not None for one in sets):
+            return self._fixed(text)
+        return sequence(_QUOTE, Regular(encode_json_string(text, self._budget)), _QUOTE)
+
+    def _fixed(self, text: Dfa) -> Expression:
+        spelled = encode_json_string(text, self._budget, escapable=_ESCAPABLE_IN_NAMES)
+        return sequence(_QUOTE, Regular(spelled), _QUOTE)
+
+    def name(self, name: str) -> Expression:
+        """The name of a property, quotes included."""
+        if all(" " <= character <= "~" and character not in '"\\' for character in name):
+            return Literal(b'"' + name.encode() + b'"')
+        return self._fixed(words([name], self._budget))
+
+    def other_name(self, names: frozenset[str], rules: Rules) -> Expression:
+        """Any name but these, quotes included.
+
+        None of these is admitted in any spelling: names have the spellings of names only.
+        """
+        if not names:
+            return rules.string()
+        text = subtract(everything(ANY), words(sorted(names), self._budget), self._budget)
+        return rules.shared(("other name", names), lambda: self._fixed(text))
+
+
+def _satisfies(text: str, strings: StringSet, patterns: list[Dfa]) -> bool:
+    if len(text) < strings.minimum or (strings.maximum is not None and len(text) > strings.maximum):
+        return False
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        return False  # a lone surrogate has no UTF-8
+    return all(pattern.accepts(map(ord, text)) for pattern in patterns)
+
+
+@cache
+def _one_character() -> Expression:
+    return Regular(encode_json_string(characters(ANY), Budget()))
+
+
+def _characters_between(minimum: int, maximum: int | None, rules: Rules) -> Expression:
+    if maximum is None:
+        return sequence(_exactly(minimum, rules), repeat(_one_character(), 0, None))
+    if maximum <= _DIRECT_COUNT_MAX:
+        return repeat(_one_character(), minimum, maximum)
+    return sequence(_exactly(minimum, rules), _up_to(maximum - minimum, rules))
+
+
+def _block(power: int, rules: Rules) -> Expression:
+    """``_BLOCK_LENGTH**power`` characters."""
+    if power == 0:
+        return _one_character()
+    return rules.shared(("characters", power), lambda: repeat(_block(power - 1, rules), _BLOCK_LENGTH, _BLOCK_LENGTH))
+
+
+def _exactly(count: int, rules: Rules) -> Expression:
+    parts: list[Expression] = []
+    power = 0
+    while count:
+        count, digit = divmod(count, _BLOCK_LENGTH)
+        parts.append(repeat(_block(power, rules), digit, digit))
+        power += 1
+    return sequence(*reversed(parts))
+
+
+def _up_to(count: int, rules: Rules) -> Expression:
+    """At most ``count`` characters. A number of characters is composed of blocks in one way only: as its digits say."""
+    power = 0
+    any_below: Expression = sequence()  # 0 up to _BLOCK_LENGTH**power - 1 characters
+    result: Expression = sequence()
+    while count:
+        count, digit = divmod(count, _BLOCK_LENGTH)
+        block = _block(power, rules)
+        if digit:
+            fewer = sequence(repeat(block, 0, digit - 1), any_below)
+            result = choice((fewer, sequence(repeat(block, digit, digit), result)))
+        any_below = sequence(repeat(block, 0, _BLOCK_LENGTH - 1), any_below)
+        power += 1
+    return result
