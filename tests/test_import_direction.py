@@ -24,6 +24,7 @@ LAYERS = [
     "shmcache.compiler",
     "shmcache.memory",
     "shmcache.manager",
+    "shmcache.private",
     "shmcache.client",
     "shmcache",
     "shmcache_workers",

@@ -93,11 +93,12 @@ ROW_COUNT_MAX = 1 << 16
 RECENCY_SLOTS = 16
 """First recency word; the words before it are magic, layout version, instance, slot count, row count."""
 ROW_WORDS = 8
-"""A client's counter row fills one cache line: hits, local hits, misses, private compiles, four spare."""
+"""A client's counter row fills one cache line: its five counters and three spare words."""
 ROW_HITS = 0
 ROW_LOCAL_HITS = 1
 ROW_MISSES = 2
 ROW_PRIVATE = 3
+ROW_COALESCED = 4
 
 
 class SlotState(IntEnum):

@@ -52,13 +52,13 @@ class SharedCache:
             return None
         return entry, mapping
 
-    def map_entry(self, entry: Entry, descriptor: int | None = None) -> Mapping | None:
-        """The mapping of an entry's segment, by name or by a descriptor; None when it is gone or not that entry's."""
+    def map_entry(self, entry: Entry) -> Mapping | None:
+        """The mapping of an entry's segment; None when that is gone or not that entry's."""
         mapping = self._mappings.get(entry.serial)
         if mapping is None:
             name = self.namespace.data_name(self.control.instance, entry.serial)
             try:
-                mapping = map_segment(name if descriptor is None else descriptor)
+                mapping = map_segment(name)
             except SegmentError as error:
                 _log.warning("%s is not usable: %s", name, error)
                 return None
@@ -68,13 +68,6 @@ class SharedCache:
                 _log.warning("%s does not hold what the index says", name)
                 return None
             self._keep(mapping)
-        return mapping
-
-    def adopt(self, descriptor: int, key: bytes) -> Mapping:
-        """Maps a segment that the manager handed over; raises :class:`SegmentError` when it is not of that key."""
-        mapping = map_segment(descriptor)
-        if mapping.header.key != key:
-            raise SegmentError("the segment handed over is of another key")
         return mapping
 
     def drop_mappings(self) -> None:

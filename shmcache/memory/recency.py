@@ -25,12 +25,16 @@ COUNT_MAX = 1 << 48
 
 @dataclass(frozen=True, slots=True)
 class ClientCounts:
-    """What one client counted in its row. ``hits`` are host hits and local hits together."""
+    """What one client counted in its row. ``hits`` are host hits and local hits together.
+
+    ``coalesced`` requests waited for another thread of the same process that asked for the same.
+    """
 
     hits: int = 0
     local_hits: int = 0
     misses: int = 0
     private_compiles: int = 0
+    coalesced: int = 0
 
 
 class Recency:
@@ -71,10 +75,8 @@ class Recency:
 
     def counts(self, row: int) -> ClientCounts:
         """What a client counted; impossible values count as 0."""
-        hits, local_hits, misses, private_compiles = (
-            value if value <= COUNT_MAX else 0 for value in self.row(row)[:4].tolist()
-        )
-        return ClientCounts(hits, local_hits, misses, private_compiles)
+        words = self.row(row)[: layout.ROW_COALESCED + 1].tolist()
+        return ClientCounts(*(value if value <= COUNT_MAX else 0 for value in words))
 
 
 def create_recency(namespace: Namespace, control: ControlReader) -> Recency:

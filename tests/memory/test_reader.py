@@ -7,7 +7,6 @@ import os
 
 import pytest
 
-from shmcache.errors import SegmentError
 from shmcache.memory import reader as reader_module
 from shmcache.memory.layout import Tier
 from shmcache.memory.names import Namespace, object_path
@@ -130,16 +129,3 @@ def test_a_file_that_is_not_the_entrys_is_refused_and_logged(
     with caplog.at_level(logging.WARNING, "shmcache"):
         assert SharedCache.open(cache.namespace).open_entry(key_of(1)) is None
     assert name in caplog.text
-
-
-def test_a_segment_handed_over_must_be_of_the_key(cache: Cache) -> None:
-    entry = cache.add(key_of(1), b"payload")
-    reader = SharedCache.open(cache.namespace)
-    path = object_path(cache.namespace.data_name(cache.control.instance, entry.serial))
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        assert bytes(reader.adopt(descriptor, key_of(1)).payload) == b"payload"
-        with pytest.raises(SegmentError, match="another key"):
-            reader.adopt(descriptor, key_of(2))
-    finally:
-        os.close(descriptor)

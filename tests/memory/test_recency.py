@@ -41,11 +41,11 @@ def test_counter_rows(cache: Cache) -> None:
         row = open_recency(descriptor, cache.control).row(2)
     finally:
         os.close(descriptor)
-    for position, value in enumerate((5, 4, 3, 2)):
+    for position, value in enumerate((5, 4, 3, 2, 1)):
         row[position] = value
-    assert cache.recency.counts(2) == ClientCounts(5, 4, 3, 2)
+    assert cache.recency.counts(2) == ClientCounts(5, 4, 3, 2, 1)
     row[layout.ROW_MISSES] = (1 << 64) - 1
-    assert cache.recency.counts(2) == ClientCounts(5, 4, 0, 2)
+    assert cache.recency.counts(2) == ClientCounts(5, 4, 0, 2, 1)
     cache.recency.clear_row(2)
     assert cache.recency.counts(2) == ClientCounts()
 

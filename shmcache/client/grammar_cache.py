@@ -1,0 +1,215 @@
+"""The client: look up, ask, fall back.
+
+Owns the public names and the order of the three. Must never fail because a manager is missing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import weakref
+from collections.abc import Hashable
+from typing import Any
+
+from shmcache.client.host import FETCH_SECONDS_MAX, Host
+from shmcache.client.link import LinkClosedError, ReplyTimeoutError
+from shmcache.client.local_table import Held, LocalTable
+from shmcache.client.manager_access import ManagerAccess
+from shmcache.client.single_flight import SingleFlight
+from shmcache.client.statistics import statistics_without_manager
+from shmcache.errors import ManagerUnavailable
+from shmcache.grammar.key import Source
+from shmcache.manager.client_messages import Clear, Cleared, Refused, Status, StatusReply
+from shmcache.manager.fields import WireError
+from shmcache.manager.wire import expect
+from shmcache.matcher.compiled_grammar import CompiledGrammar
+from shmcache.memory.names import Namespace
+from shmcache.vocabulary.vocabulary import Vocabulary
+
+RAW_TEXT_LENGTH_MAX = 1 << 16
+"""Characters of a source that is remembered as it was written; longer ones are found by their key only."""
+
+CLEAR_SECONDS_MAX = 10.0
+
+_log = logging.getLogger("shmcache")
+_caches: weakref.WeakSet[GrammarCache] = weakref.WeakSet()
+
+
+def connect(vocab: Vocabulary, name: str | None = None, autostart: bool = True) -> GrammarCache:
+    """The host's grammar cache for one vocabulary.
+
+    ``name`` is the namespace (None: ``SHMCACHE_NAMESPACE`` or ``default``). When no manager answers, ``autostart``
+    starts one, which outlives this process; failing that, grammars are compiled in this process.
+    """
+    return GrammarCache(vocab, Namespace.of(name), may_start=autostart)
+
+
+class GrammarCache:
+    """Compiled grammars of one vocabulary, shared by all processes of this user on this host. Thread-safe.
+
+    The compile methods raise :class:`SourceError`, :class:`UnsupportedError` or :class:`LimitError`. Their ``timeout``
+    is in seconds (None: the manager's own limit).
+    """
+
+    def __init__(self, vocab: Vocabulary, namespace: Namespace, *, may_start: bool) -> None:
+        self._vocabulary = vocab
+        self._access = ManagerAccess(namespace, vocab.fingerprint, may_start=may_start)
+        self._host = Host(self._access, vocab)
+        self._table = LocalTable()
+        self._flights: SingleFlight[Held] = SingleFlight()
+        self._is_closed = False
+        _caches.add(self)
+        weakref.finalize(self, self._access.close)
+        self._access.attach()
+        try:
+            self._access.link()
+        except ManagerUnavailable as error:
+            _log.info("no manager of namespace %r: %s", namespace.name, error)
+
+    def compile_json_schema(
+        self,
+        schema: Any,
+        any_whitespace: bool = True,
+        indent: int | None = None,
+        separators: tuple[str, str] | None = None,
+        strict_mode: bool = True,
+        max_whitespace_cnt: int | None = None,
+        on_unsupported: str = "error",
+        timeout: float | None = None,
+        *,
+        canonical_numbers: bool = True,
+    ) -> CompiledGrammar:
+        """Compiles a JSON Schema: its text, the parsed document, or a pydantic model class."""
+        raw: Hashable = None
+        if type(schema) is str and (separators is None or type(separators) is tuple):
+            options = (any_whitespace, indent, separators, strict_mode, max_whitespace_cnt, on_unsupported)
+            raw = (schema, *options, canonical_numbers)
+            held = self._table.find(raw, self._access.attachment)
+            if held is not None:
+                return held.grammar
+        source = Source.json_schema(
+            schema,
+            any_whitespace=any_whitespace,
+            indent=indent,
+            separators=separators,
+            strict_mode=strict_mode,
+            max_whitespace_cnt=max_whitespace_cnt,
+            canonical_numbers=canonical_numbers,
+            on_unsupported=on_unsupported,
+        )
+        is_short = type(schema) is str and len(schema) <= RAW_TEXT_LENGTH_MAX
+        return self._compile(source, raw if is_short else None, timeout)
+
+    def compile_grammar(self, ebnf: str, root_rule_name: str = "root", timeout: float | None = None) -> CompiledGrammar:
+        """Compiles an EBNF grammar."""
+        held = self._table.find(("ebnf", ebnf, root_rule_name), self._access.attachment)
+        if held is not None:
+            return held.grammar
+        source = Source.ebnf(ebnf, root_rule_name)
+        return self._compile(source, _raw_name("ebnf", ebnf, root_rule_name), timeout)
+
+    def compile_regex(self, pattern: str, timeout: float | None = None) -> CompiledGrammar:
+        """Compiles a regular expression that the whole output matches."""
+        held = self._table.find(("regex", pattern), self._access.attachment)
+        if held is not None:
+            return held.grammar
+        return self._compile(Source.regex(pattern), _raw_name("regex", pattern), timeout)
+
+    def compile_structural_tag(self, tag: Any, timeout: float | None = None) -> CompiledGrammar:
+        """Compiles a structural tag: its JSON text or the parsed document."""
+        return self._compile(Source.structural_tag(tag), None, timeout)
+
+    def compile_builtin_json_grammar(self, timeout: float | None = None) -> CompiledGrammar:
+        """Compiles the grammar of any JSON value."""
+        held = self._table.find("builtin_json", self._access.attachment)
+        if held is not None:
+            return held.grammar
+        return self._compile(Source.builtin_json(), "builtin_json", timeout)
+
+    def clear_cache(self) -> None:
+        """Opens a new generation: nothing cached before is found any more, by any process. Waits for no compile.
+
+        Raises :class:`ManagerUnavailable` when there is a shared cache and no manager to clear it.
+        """
+        self._table.clear()
+        try:
+            with self._access.link().ask(Clear, timeout=CLEAR_SECONDS_MAX) as answer:
+                if isinstance(answer.message, Refused):
+                    raise answer.message.error()
+                expect(answer.message, Cleared)
+        except (LinkClosedError, ReplyTimeoutError, WireError) as error:
+            raise ManagerUnavailable("the manager did not clear the cache") from error
+        except ManagerUnavailable:
+            if self._access.attach().is_usable:
+                raise
+        finally:
+            # What other threads put here meanwhile and is of before the clear.
+            self._table.clear()
+
+    def get_cache_size_bytes(self) -> int:
+        """Bytes charged to the cache's grammars and rules on this host; 0 right after :meth:`clear_cache`."""
+        shared = self._access.attach().shared
+        return shared.control.totals().cache_bytes if shared else 0
+
+    def stats(self) -> dict[str, Any]:
+        """The cache's state and counters; see the documentation for the shape. Without a manager, what is in memory."""
+        try:
+            with self._access.link().ask(Status, timeout=FETCH_SECONDS_MAX) as answer:
+                return dict(expect(answer.message, StatusReply).stats)
+        except (ManagerUnavailable, LinkClosedError, ReplyTimeoutError, WireError):
+            return statistics_without_manager(self._access.attach())
+
+    def close(self) -> None:
+        """Ends the connection and forgets the grammars; those given out stay valid. Idempotent."""
+        self._is_closed = True
+        self._access.close()
+        self._table.clear()
+
+    def __enter__(self) -> GrammarCache:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _compile(self, source: Source, raw: Hashable, timeout: float | None) -> CompiledGrammar:
+        """The grammar of a source that was not found under its raw name: by key, on the host, or compiled."""
+        if self._is_closed:
+            raise ValueError("this cache is closed")
+        key = source.key(self._vocabulary.fingerprint)
+        attachment = self._access.attach()
+        held = self._table.find(key, attachment)
+        if held is None:
+            held = self._host.find(key)
+            if held is not None:
+                held.attachment.note_hit(held.slot)
+            else:
+                held = self._flights.run(
+                    (attachment, attachment.generation, key, timeout),
+                    lambda: self._compile_once(source, key, timeout),
+                    attachment.note_coalesced,
+                )
+        for name in (key, raw):
+            if name is not None:
+                self._table.put(name, held, self._access.attachment)
+        return held.grammar
+
+    def _compile_once(self, source: Source, key: bytes, timeout: float | None) -> Held:
+        self._access.attachment.note_miss()
+        return self._host.compile(source, key, timeout)
+
+    def _after_fork(self) -> None:
+        self._access.after_fork()
+        self._table.after_fork()
+        self._flights.after_fork()
+
+
+def _raw_name(*parts: str) -> Hashable:
+    return parts if sum(map(len, parts)) <= RAW_TEXT_LENGTH_MAX else None
+
+
+def _after_fork_in_child() -> None:
+    for cache in list(_caches):
+        cache._after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
