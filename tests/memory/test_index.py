@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from shmcache.errors import SegmentError
+from shmcache.memory import control as control_module
+from shmcache.memory import index as index_module
 from shmcache.memory import layout
 from shmcache.memory.account import Totals, sum_totals
 from shmcache.memory.control import ControlReader, ControlWriter, control_image, create_control, open_control_reader
@@ -180,8 +184,6 @@ def test_a_vocabulary_may_be_published_after_a_clear() -> None:
 
 def test_the_account_is_the_sum_over_the_slots_at_every_step() -> None:
     pair = Pair()
-    import random
-
     rng = random.Random(1)
     filling: list[int] = []
     for step in range(400):
@@ -255,48 +257,94 @@ def test_every_change_has_a_new_version() -> None:
 
 
 class Interrupted:
-    """Words that let something happen right after the n-th look at them."""
+    """Words that let something happen right after the n-th load of a word."""
 
-    def __init__(self, words: memoryview, at: int, happen: Callable[[], None]) -> None:
+    def __init__(self, words: memoryview, at: int, happen: Callable[[], object]) -> None:
         self._words, self._left, self._happen = words, at, happen
 
     def __getitem__(self, place: Any) -> Any:
-        value = self._words[place]
         if isinstance(place, slice):
-            value = memoryview(bytearray(value.tobytes())).cast("Q")
+            return _Words([self[position] for position in range(place.start, place.stop)])
+        value = self._words[place]
         self._left -= 1
         if self._left == 0:
             self._happen()
         return value
 
 
-@pytest.mark.parametrize("at", [1, 2, 3, 4])
-def test_a_change_between_any_two_loads_gives_no_mixture(at: int) -> None:
-    pair, key, other = Pair(), key_of(1, fingerprint=9), key_of(2, fingerprint=9)
+class _Words(list[int]):
+    def tolist(self) -> list[int]:
+        return self
+
+
+def stores_of(change: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The stores that ``change`` makes, in order: position and value."""
+    stores: list[tuple[int, int]] = []
+
+    def record(words: memoryview, position: int, value: int) -> None:
+        stores.append((position, value))
+        words[position] = value
+
+    with monkeypatch.context() as patch:
+        patch.setattr(index_module, "store", record)
+        patch.setattr(control_module, "store", record)
+        change()
+    return stores
+
+
+class Found:
+    """A buffer that lets something happen once the reader has found a fingerprint in it."""
+
+    def __init__(self, buffer: bytearray, happen: Callable[[], object]) -> None:
+        self._buffer, self._happen = buffer, happen
+
+    def find(self, pattern: bytes, start: int, end: int) -> int:
+        position = self._buffer.find(pattern, start, end)
+        self._happen()
+        self._happen = lambda: None
+        return position
+
+
+def test_a_change_at_any_store_between_any_two_loads_gives_no_mixture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writer goes on to every store while the reader has found the slot, and from there after every load."""
+    pair, key, other = Pair(home_count=4), key_of(1, fingerprint=9), key_of(2, fingerprint=9)
     first = place_consistent(pair.writer, pair.control, key)
     assert first is not None
-
-    exchanged = False
+    before = bytes(pair.image)
 
     def exchange() -> None:
-        nonlocal exchanged
-        exchanged = True
         pair.writer.retire(first.slot)
         pair.writer.release(first.slot)
         assert place_consistent(pair.writer, pair.control, other) is not None
 
-    pair.reader._words = Interrupted(pair.control.words, at, exchange)  # type: ignore[assignment]
-    found = pair.reader.look_up(key)
-    assert found is None or found == first
-    assert exchanged == (at <= 3)
-    assert found is None or not exchanged or not pair.reader.is_unchanged(found)
+    stores = stores_of(exchange, monkeypatch)
+    outcomes = set()
+    for stopped_at in range(len(stores) + 1):
+        for load in range(2, RECORD_WORDS + 4):
+            for goes_on in (0, 1, 2, 4, 8, len(stores)):
+                for wanted in (key, other):
+                    pair.image[:] = before
+                    words = pair.control.words
+                    rest = stores[stopped_at : stopped_at + goes_on]
+                    pair.reader._buffer = Found(pair.image, partial(apply, words, stores[:stopped_at]))  # type: ignore[assignment]
+                    pair.reader._words = Interrupted(words, load, partial(apply, words, rest))  # type: ignore[assignment]
+                    found = pair.reader.look_up(wanted)
+                    outcomes.add(found)
+                    assert found is None or (found.key == wanted and is_consistent(found))
+    assert outcomes == {None, first, pair.writer.entry(first.slot)}
 
 
-@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def apply(words: memoryview, stores: list[tuple[int, int]]) -> None:
+    """Makes the stores."""
+    for position, value in stores:
+        words[position] = value
+
+
+@pytest.mark.parametrize("at", range(1, RECORD_WORDS + 4))
 def test_a_clear_between_any_two_loads_is_noticed(at: int) -> None:
     pair, key = Pair(), key_of(1)
     pair.add(key)
-    pair.reader._words = Interrupted(pair.control.words, at, pair.writer.raise_generation)  # type: ignore[assignment,arg-type]
+    pair.reader._words = Interrupted(pair.control.words, at, pair.writer.raise_generation)  # type: ignore[assignment]
     found = pair.reader.look_up(key)
     if pair.control.generation == 2:
         assert found is None or not pair.reader.is_unchanged(found)
@@ -350,9 +398,6 @@ class KilledError(Exception):
 def test_a_writer_killed_before_any_store_leaves_an_index_that_repairs(
     action: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from shmcache.memory import control as control_module
-    from shmcache.memory import index as index_module
-
     tried = 0
     while True:
         pair = Pair()
@@ -408,8 +453,6 @@ def test_a_writer_killed_before_any_store_leaves_an_index_that_repairs(
 
 
 def test_garbage_in_the_index_is_never_a_hit_nor_a_crash() -> None:
-    import random
-
     rng = random.Random(2)
     pair = Pair()
     key = key_of(1, fingerprint=3)
