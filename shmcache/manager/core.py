@@ -141,7 +141,6 @@ class ManagerCore:
             self._count("coalesced")
             self._emit(fx.DropSource(event.source))
         else:
-            self._count("miss")
             compile_ = self.compiles.open(event, generation, limits)
         self.compiles.join(compile_, Waiter(event.client, event.request, limits))
 

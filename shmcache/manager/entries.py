@@ -102,6 +102,11 @@ class Entries:
         """All entries that wait for their last mapping to go."""
         return [entry for entry in self._entries.values() if entry.state is SlotState.ZOMBIE]
 
+    @property
+    def has_zombies(self) -> bool:
+        """Whether any entry waits for its last mapping to go."""
+        return any(state is SlotState.ZOMBIE for _, state, _ in self._sums)
+
     def owned_filling(self, owner: int) -> list[Entry]:
         """FILLING entries of that worker."""
         return [entry for entry in self._entries.values() if entry.owner == owner and entry.state is SlotState.FILLING]

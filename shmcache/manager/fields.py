@@ -18,7 +18,7 @@ KEY_BYTES = 32
 INLINE_SOURCE_BYTES_MAX = MESSAGE_BYTES_MAX - 1024
 """Largest source that travels inside a message; a larger one is sent as a descriptor."""
 
-TEXT_BYTES_MAX = 8 << 10
+TEXT_CHARACTERS_MAX = 4096
 NESTING_MAX = 5
 DESCRIPTORS_MAX = 2
 
@@ -84,8 +84,8 @@ def word(allowed: tuple[str, ...], **options: Any) -> Any:
 
 def text(**options: Any) -> Any:
     def check(value: Any) -> str:
-        if type(value) is not str or len(value) > TEXT_BYTES_MAX:
-            raise WireError(f"expected a text of at most {TEXT_BYTES_MAX} characters")
+        if type(value) is not str or len(value) > TEXT_CHARACTERS_MAX:
+            raise WireError(f"expected a text of at most {TEXT_CHARACTERS_MAX} characters")
         return value
 
     return _field(check, **options)

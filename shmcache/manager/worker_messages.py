@@ -119,7 +119,7 @@ class Alloc(Message):
 
 @dataclass(frozen=True, slots=True)
 class Commit(Message):
-    """The image is complete. ``serial`` 0: it is in no segment but in memory of its own. One descriptor of it, always.
+    """The image is complete. ``serial`` 0: it is in no segment but in memory of its own, whose descriptor comes along.
 
     ``cost_us``: microseconds that computing it took.
     """
@@ -132,7 +132,7 @@ class Commit(Message):
     serial: int = whole(0, U63)
     payload_bytes: int = whole(0, U63)
     cost_us: int = whole(0, U63)
-    descriptors: int = whole(1, 1, default=1)
+    descriptors: int = whole(0, 1, default=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,114 @@
+"""The processes of the compile workers: started, watched, killed.
+
+Owns process ids, pidfds and sockets of workers. Must never know what workers work at, nor decide when one is to start
+or to die.
+
+A worker dies with its manager (it asks the kernel for that first thing), and the manager notices a worker's death by
+its pidfd, whatever other processes may have inherited the socket.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from shmcache.manager.connection import Connection
+from shmcache.memory.names import Namespace
+
+_log = logging.getLogger(__name__)
+
+WORKER_MODULE = "shmcache_workers.compile_worker"
+
+
+@dataclass(slots=True)
+class WorkerProcess:
+    """One running worker. ``pidfd`` becomes readable when the process has ended."""
+
+    number: int
+    process: subprocess.Popen[bytes]
+    pidfd: int
+    connection: Connection
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.process.pid
+
+
+class Supervisor:
+    """Starts worker processes for one namespace. ``options`` are passed on to the worker program."""
+
+    def __init__(self, namespace: Namespace, options: Sequence[str] = ()) -> None:
+        self._namespace = namespace
+        self._options = tuple(options)
+
+    def spawn(self, number: int) -> WorkerProcess:
+        """A new worker process. Raises OSError when the system gives none."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, "-P", "-m", WORKER_MODULE),
+                    *("--descriptor", str(theirs.fileno()), "--manager-pid", str(os.getpid())),
+                    *("--namespace", self._namespace.name, "--directory", str(self._namespace.directory)),
+                    *self._options,
+                ],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=worker_environment(os.environ, self._namespace.directory),
+            )
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        try:
+            pidfd = os.pidfd_open(process.pid)
+        except BaseException:
+            ours.close()
+            process.kill()
+            process.wait()
+            raise
+        _log.info("worker %d started: pid %d", number, process.pid)
+        return WorkerProcess(number, process, pidfd, Connection(ours))
+
+    def kill(self, worker: WorkerProcess) -> None:
+        """Ends it at once; its pidfd tells when it is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(worker.pidfd, signal.SIGKILL)
+
+    def bury(self, worker: WorkerProcess) -> int:
+        """Lets go of a worker that has ended (or ends now); returns its exit code, negative for a signal."""
+        self.kill(worker)
+        code = worker.process.wait()
+        worker.connection.close()
+        os.close(worker.pidfd)
+        return code
+
+
+def worker_environment(inherited: Mapping[str, str], directory: Path) -> dict[str, str]:
+    """The environment of workers: the manager's own, and a place for compiled kernels where there would be none.
+
+    Numba keeps them beside the source, else in the user's cache directory; if neither can be written, every worker
+    would compile them again, or not start at all.
+    """
+    environment = dict(inherited)
+    if "NUMBA_CACHE_DIR" not in environment and not _has_kernel_cache(environment):
+        environment["NUMBA_CACHE_DIR"] = str(directory / "kernels")
+    return environment
+
+
+def _has_kernel_cache(environment: Mapping[str, str]) -> bool:
+    beside_source = Path(__file__).resolve().parent.parent / "rows"
+    home = Path(environment.get("HOME", "/nonexistent"))
+    user_cache = Path(environment.get("XDG_CACHE_HOME") or home / ".cache")
+    return any(os.access(place, os.W_OK) for place in (beside_source, user_cache, home))
