@@ -42,22 +42,31 @@ def _fragment(lowered: LoweredRules, start: int) -> list[int]:
 
 
 def remove_empty_words(lowered: LoweredRules) -> list[bool]:
-    """Rewritings 1 and 2; returns which rules may be empty."""
+    """Rewritings 1 and 2; returns which rules may be empty. Takes time in proportion to the edges."""
     nfa = lowered.nfa
     calls: list[list[tuple[int, Edge]]] = [[] for _ in lowered.names]
     for state, row in enumerate(nfa.edges):
         for edge in row:
             if edge[0] >= CALL_BASE:
                 calls[edge[0] - CALL_BASE].append((state, edge))
+    rule_of_final = {final: rule for rule, final in enumerate(lowered.finals)}
     nullable = [False] * len(lowered.names)
-    changed = True
-    while changed:
-        changed = False
-        for rule, start in enumerate(lowered.starts):
-            if not nullable[rule] and lowered.finals[rule] in _closure(lowered, start):
-                nullable[rule] = changed = True
-                for state, (_, _, target) in calls[rule]:
-                    nfa.add_epsilon(state, target)
+    # Reached without a byte from the start of the rule that the state belongs to.
+    reached = set(lowered.starts)
+    pending = list(lowered.starts)
+    while pending:
+        nfa.budget.check_time()
+        state = pending.pop()
+        found = list(nfa.epsilons[state])
+        rule = rule_of_final.get(state)
+        if rule is not None:
+            nullable[rule] = True
+            for source, (_, _, target) in calls[rule]:
+                nfa.add_epsilon(source, target)
+                if source in reached:
+                    found.append(target)
+        pending.extend(target for target in dict.fromkeys(found) if target not in reached)
+        reached.update(found)
     productive = _productive(lowered)
     for rule, sites in enumerate(calls):
         if not productive[rule]:
@@ -68,35 +77,29 @@ def remove_empty_words(lowered: LoweredRules) -> list[bool]:
 
 def _productive(lowered: LoweredRules) -> list[bool]:
     """Which rules have a non-empty word of bytes."""
-    productive = [False] * len(lowered.names)
-    fragments = [_fragment(lowered, start) for start in lowered.starts]
-    changed = True
-    while changed:
-        changed = False
-        for rule, fragment in enumerate(fragments):
-            if not productive[rule] and _has_word(lowered, rule, fragment, productive):
-                productive[rule] = changed = True
-    return productive
-
-
-def _has_word(lowered: LoweredRules, rule: int, fragment: list[int], productive: list[bool]) -> bool:
-    """Whether a path with at least one byte, or one call of a productive rule, leads from start to final."""
     nfa = lowered.nfa
-    nfa.budget.check_time()
-    reached: set[tuple[int, bool]] = {(lowered.starts[rule], False)}
-    pending = list(reached)
-    goal = (lowered.finals[rule], True)
+    rule_of_final = {final: rule for rule, final in enumerate(lowered.finals)}
+    productive = [False] * len(lowered.names)
+    # What is reached with (True) or without a byte; what lies behind a call waits until the callee has a word.
+    pending = [(start, False) for start in lowered.starts]
+    reached = set(pending)
+    waiting: list[list[tuple[int, bool]]] = [[] for _ in lowered.names]
     while pending:
+        nfa.budget.check_time()
         state, consumed = pending.pop()
-        successors = [(target, consumed) for target in nfa.epsilons[state]]
-        successors += [
-            (target, True) for low, _, target in nfa.edges[state] if low < CALL_BASE or productive[low - CALL_BASE]
-        ]
-        for successor in successors:
-            if successor not in reached:
-                reached.add(successor)
-                pending.append(successor)
-    return goal in reached
+        found = [(target, consumed) for target in nfa.epsilons[state]]
+        for low, _, target in nfa.edges[state]:
+            if low < CALL_BASE or productive[low - CALL_BASE]:
+                found.append((target, True))
+            else:
+                waiting[low - CALL_BASE].append((target, True))
+        rule = rule_of_final.get(state)
+        if consumed and rule is not None:
+            productive[rule] = True
+            found += waiting[rule]
+        pending.extend(one for one in dict.fromkeys(found) if one not in reached)
+        reached.update(found)
+    return productive
 
 
 def _left_calls(lowered: LoweredRules, rule: int) -> list[int]:
@@ -108,6 +111,11 @@ def _left_calls(lowered: LoweredRules, rule: int) -> list[int]:
     ]
 
 
+def _start_calls(lowered: LoweredRules, rule: int) -> list[int]:
+    """Rules called by the start itself."""
+    return [low - CALL_BASE for low, _, _ in lowered.nfa.edges[lowered.starts[rule]] if low >= CALL_BASE]
+
+
 def remove_left_recursion(lowered: LoweredRules) -> None:
     """Rewriting 3. Substitution within a cycle can multiply states; the budget bounds it."""
     graph = {str(rule): [str(callee) for callee in _left_calls(lowered, rule)] for rule in range(len(lowered.names))}
@@ -115,11 +123,14 @@ def remove_left_recursion(lowered: LoweredRules) -> None:
         members = sorted(int(name) for name in component)
         if len(members) == 1 and str(members[0]) not in graph[str(members[0])]:
             continue
-        for at, rule in enumerate(members):
+        done: set[int] = set()
+        for rule in members:
             _separate_start(lowered, rule)
-            for earlier in members[:at]:
-                _substitute_left(lowered, rule, earlier)
+            # What is put in the place of an earlier member begins with later ones only, so this comes to an end.
+            while earlier := done.intersection(_start_calls(lowered, rule)):
+                _substitute_left(lowered, rule, min(earlier))
             _loop_direct(lowered, rule)
+            done.add(rule)
 
 
 def _separate_start(lowered: LoweredRules, rule: int) -> None:
@@ -135,11 +146,10 @@ def _separate_start(lowered: LoweredRules, rule: int) -> None:
 def _substitute_left(lowered: LoweredRules, rule: int, earlier: int) -> None:
     """Replaces ``start --earlier--> t`` by a copy of the earlier rule that ends in ``t``."""
     nfa = lowered.nfa
+    nfa.budget.check_time()
     start = lowered.starts[rule]
     symbol = CALL_BASE + earlier
     returns = [target for low, _, target in nfa.edges[start] if low == symbol]
-    if not returns:
-        return
     nfa.edges[start] = [edge for edge in nfa.edges[start] if edge[0] != symbol]
     fragment = _fragment(lowered, lowered.starts[earlier])
     copies = {state: nfa.add_state() for state in fragment if state != lowered.starts[earlier]}

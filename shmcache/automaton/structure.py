@@ -13,12 +13,17 @@ from shmcache.automaton.inlining import strongly_connected
 
 _DIGEST_BYTES = 32
 
+_UNFOLDED_RULES_MAX = 64
+"""Groups of more rules that call each other are not unfolded, which takes the square of their number."""
+
 
 def rule_digests(automaton: GrammarAutomaton) -> list[bytes]:
     """For each rule 32 bytes that cover its automaton and, through calls, those of the rules it calls.
 
     Rules that call each other are unfolded as deep as it takes to tell two such groups of that size apart (Moore 1956:
-    one round less than there are rules), so equal digests mean equal languages, state by state.
+    one round less than there are rules), so equal digests mean equal languages, state by state. Equal rules may all the
+    same get different digests: where another rule of their grammar calls the same callees in another order, and in very
+    large groups. Then their rows are computed twice.
     """
     callees = [
         sorted({rule for state in automaton.states_of(rule) for rule, _ in automaton.calls_of(state)})
@@ -29,6 +34,11 @@ def rule_digests(automaton: GrammarAutomaton) -> list[bytes]:
     graph = {str(rule): [str(callee) for callee in callees[rule]] for rule in range(automaton.rule_count)}
     for component in strongly_connected(graph):
         members = [int(name) for name in component]
+        if len(members) > _UNFOLDED_RULES_MAX:
+            grammar = hashlib.blake2b(b"".join(array.tobytes() for array in automaton.arrays())).digest()
+            for rule in members:
+                digests[rule] = _digest(0, (grammar + rule.to_bytes(8, "little"), []), [])
+            continue
         is_recursive = len(members) > 1 or members[0] in callees[members[0]]
         # A round number in the digest keeps apart groups that were unfolded to different depths.
         rounds = 2 * len(members) + 1 if is_recursive else 1

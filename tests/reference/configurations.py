@@ -1,4 +1,4 @@
-"""The slow, obvious twin of the kernels that walk a grammar's automaton: sets of (state, stack) with stacks as tuples."""
+"""The slow, obvious twin of the kernels that walk an automaton: sets of (state, stack) with stacks as tuples."""
 
 from __future__ import annotations
 

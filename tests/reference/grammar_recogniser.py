@@ -18,6 +18,7 @@ from shmcache.grammar.ir import (
     Choice,
     Expression,
     Grammar,
+    Graph,
     Literal,
     Reference,
     Regular,
@@ -94,6 +95,8 @@ class _Chart:
                 return places
             case Repeat():
                 return self._repeat_ends(expression, start)
+            case Graph():
+                return self._graph_ends(expression, start)
 
     def _after(self, item: Expression, places: frozenset[int]) -> frozenset[int]:
         """Where ``item`` may end when it begins at any of ``places``."""
@@ -107,6 +110,8 @@ class _Chart:
         return frozenset(ends)
 
     def _repeat_ends(self, repeat: Repeat, start: int) -> frozenset[int]:
+        if repeat.maximum is not None and repeat.maximum < repeat.minimum:
+            return frozenset()
         places = frozenset((start,))
         ends: frozenset[int] = frozenset()
         count = 0
@@ -121,6 +126,18 @@ class _Chart:
                 return ends | places
             places = following
             count += 1
+
+    def _graph_ends(self, graph: Graph, start: int) -> frozenset[int]:
+        places: list[frozenset[int]] = [frozenset() for _ in range(graph.state_count)]
+        places[0] = frozenset((start,))
+        has_grown = True
+        while has_grown:
+            has_grown = False
+            for source, item, target in graph.edges:
+                reached = places[target] | self._after(item, places[source])
+                has_grown = has_grown or reached != places[target]
+                places[target] = reached
+        return places[graph.final]
 
     def _literal_ends(self, literal: bytes, start: int) -> frozenset[int]:
         rest = self.data[start:]

@@ -1,0 +1,144 @@
+"""Digests: equal for equal rules of different grammars, different where the languages or what is called differ."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from shmcache.automaton.build import build_automaton
+from shmcache.automaton.structure import rule_digests
+from shmcache.errors import SourceError
+from shmcache.grammar.ir import Choice, Expression, Grammar, Literal, Reference, Repeat, Sequence
+from shmcache.limits import Budget
+from tests.reference.configurations import advance, initial
+from tests.reference.grammars import random_grammar
+
+pytestmark = pytest.mark.reference
+
+A, B, C = Literal(b"a"), Literal(b"b"), Literal(b"c")
+
+
+def digests(tested: Grammar) -> list[bytes]:
+    return rule_digests(build_automaton(tested, Budget()))
+
+
+def root_digest(root: Expression, **rules: Expression) -> bytes:
+    """Of the root, no other rule being inlined."""
+    return digests(Grammar({"root": root, **rules}, "root", frozenset(rules)))[0]
+
+
+def renamed(expression: Expression, names: dict[str, str]) -> Expression:
+    match expression:
+        case Reference(rule):
+            return Reference(names[rule])
+        case Sequence(items):
+            return Sequence(tuple(renamed(item, names) for item in items))
+        case Choice(options):
+            return Choice(tuple(renamed(option, names) for option in options))
+        case Repeat(item, minimum, maximum):
+            return Repeat(renamed(item, names), minimum, maximum)
+    return expression
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_names_and_the_order_of_definition_do_not_matter(seed: int) -> None:
+    rng = Random(seed)
+    for _ in range(40):
+        tested = random_grammar(rng)
+        names = {name: f"another {name} {rng.random()}" for name in tested.rules}
+        order = rng.sample(list(tested.rules), len(tested.rules))
+        twin = Grammar(
+            {names[name]: renamed(tested.rules[name], names) for name in order},
+            names["root"],
+            frozenset(names[name] for name in tested.shared_rules),
+        )
+        try:
+            assert digests(tested) == digests(twin), tested
+        except SourceError:
+            continue
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_equal_digests_mean_equal_languages(seed: int) -> None:
+    """Among many small grammars some have equal roots; those accept the same texts, and states agree in pairs."""
+    rng = Random(seed)
+    texts = [bytes(rng.choice(b"ab\xff") for _ in range(rng.randint(0, 5))) for _ in range(60)]
+    by_digest: dict[bytes, tuple[list[bool], Grammar]] = {}
+    met_again = 0
+    for _ in range(150):
+        tested = random_grammar(rng, rng.randint(1, 2))
+        try:
+            automaton = build_automaton(tested, Budget())
+        except SourceError:
+            continue
+        # The digest is of the non-empty words: whether the empty text is accepted is not the rule's business.
+        accepted = [advance(automaton, initial(automaton), text).ended for text in texts if text]
+        known = by_digest.setdefault(rule_digests(automaton)[0], (accepted, tested))
+        assert known[0] == accepted, (known[1], tested)
+        met_again += known[1] is not tested
+    assert met_again > 5
+    assert len(by_digest) > 20
+
+
+def test_what_is_called_counts() -> None:
+    call = Sequence((A, Reference("one"), B))
+    assert root_digest(call, one=C) == root_digest(call, one=C)
+    assert root_digest(call, one=C) != root_digest(call, one=A)
+    assert root_digest(call, one=C) != root_digest(Sequence((A, Reference("one"), A)), one=C)
+    two = Sequence((Reference("one"), A, Reference("two")))
+    assert root_digest(two, one=B, two=C) != root_digest(two, one=C, two=B)
+    assert root_digest(two, one=B, two=B) != root_digest(Sequence((Reference("one"), A, Reference("one"))), one=C)
+
+
+def test_a_call_at_the_end_differs_from_one_before_something() -> None:
+    recursive = Choice((Sequence((A, Reference("root"))), B))
+    assert root_digest(recursive) != root_digest(Choice((Sequence((A, Reference("root"), C)), B)))
+
+
+def test_groups_that_call_each_other_are_told_apart() -> None:
+    """Three rules in a ring; the difference is as far from the root as it can be."""
+
+    def ring(last: Literal) -> bytes:
+        return root_digest(
+            Choice((Sequence((A, Reference("one"), A)), B)),
+            one=Choice((Sequence((A, Reference("two"), A)), B)),
+            two=Choice((Sequence((A, Reference("root"), A)), last)),
+        )
+
+    assert ring(B) == ring(B)
+    assert ring(B) != ring(C)
+
+
+def test_a_rule_has_one_digest_wherever_it_stands() -> None:
+    """In another grammar, called from elsewhere, beside other rules."""
+    value = Choice((Sequence((A, Reference("value"), B)), Reference("leaf")))
+    first = Grammar({"root": Sequence((C, Reference("value"))), "value": value, "leaf": C}, "root", frozenset({"leaf"}))
+    second = Grammar(
+        {
+            "root": Sequence((Reference("other"), Reference("value"), Reference("leaf"), Reference("value"))),
+            "other": Choice((Sequence((B, Reference("other"), C)), A)),
+            "value": value,
+            "leaf": C,
+        },
+        "root",
+        frozenset({"leaf"}),
+    )
+    shared = set(digests(first)[1:]) & set(digests(second)[1:])
+    assert len(shared) == 2
+
+
+def test_a_large_group_is_digested_in_time() -> None:
+    """Unfolding two thousand rules four thousand times would take half a minute."""
+    length = 2_000
+    rules: dict[str, Expression] = {
+        f"rule-{at}": Choice((Sequence((A, Reference(f"rule-{(at + 1) % length}"), B)), Literal(b"%d" % at)))
+        for at in range(length)
+    }
+    automaton = build_automaton(Grammar(rules, "rule-0"), Budget())
+    once = rule_digests(automaton)
+    assert len(set(once)) == length
+    assert once == rule_digests(automaton)
+    rules["rule-1000"] = C
+    other = build_automaton(Grammar(rules, "rule-0"), Budget())
+    assert not set(once) & set(rule_digests(other))
