@@ -21,10 +21,14 @@ from shmcache.manager.fields import Message, WireError
 from shmcache.manager.wire import PROTOCOL_VERSION, expect
 from shmcache.memory.names import Namespace
 
-HELLO_SECONDS_MAX = 10.0
+HELLO_SECONDS_MAX = 5.0
 """How long a manager that accepted a connection may take to say welcome."""
 
 _CREDENTIALS = struct.Struct("3i")
+
+
+class UselessManagerError(ManagerUnavailable):
+    """Somebody listens, but does not say welcome: no other manager can be started, and asking again soon is no use."""
 
 
 class LinkClosedError(Exception):
@@ -75,20 +79,25 @@ class Link:
     def open(cls, namespace: Namespace, vocabulary_key: bytes) -> tuple[Link, Answer]:
         """Connects; the answer is the :class:`Welcome`, with descriptors of control and recency segment.
 
-        Raises :class:`ManagerUnavailable` when nobody answers, or somebody who is not ours.
+        Raises :class:`ManagerUnavailable` when nobody listens, :class:`UselessManagerError` when somebody else does.
         """
         try:
             namespace.check_directory()
             channel = Channel(_connect(namespace))
         except (OSError, SegmentError) as error:
-            raise ManagerUnavailable(f"no manager answers at {namespace.socket_path}: {error}") from error
+            useless = isinstance(error, (SegmentError, TimeoutError))
+            kind = UselessManagerError if useless else ManagerUnavailable
+            raise kind(f"no manager answers at {namespace.socket_path}: {error}") from error
         try:
             channel.send(Hello(1, PROTOCOL_VERSION, "client", os.getpid(), vocabulary_key))
             answer = Answer(*channel.receive(HELLO_SECONDS_MAX))
             if isinstance(answer.message, Refused):
-                raise ManagerUnavailable(f"the manager refuses this client: {answer.message.message}")
+                raise UselessManagerError(f"the manager refuses this client: {answer.message.message}")
             expect(answer.message, Welcome)
-        except (OSError, EOFError, WireError) as error:
+        except TimeoutError as error:
+            channel.close()
+            raise UselessManagerError(f"the manager did not say welcome in {HELLO_SECONDS_MAX} s") from error
+        except (OSError, WireError) as error:
             channel.close()
             raise ManagerUnavailable(f"the manager did not say welcome: {error}") from error
         except BaseException:
@@ -153,7 +162,7 @@ class Link:
                 else:
                     waiter.answer = answer
                     waiter.is_over.set()
-        except (OSError, EOFError, ShmCacheError):
+        except (OSError, ShmCacheError):
             pass
         finally:
             with self._lock:

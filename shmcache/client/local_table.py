@@ -5,7 +5,6 @@ Owns the bounded table and what makes an entry of it valid. Must never know how 
 
 from __future__ import annotations
 
-import resource
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -13,9 +12,11 @@ from dataclasses import dataclass
 
 from shmcache.client.attachment import Attachment
 from shmcache.matcher.compiled_grammar import CompiledGrammar
+from shmcache.memory.segments import mappings_max
 
-NAMES_MAX = 2_048
-"""Names one table holds. A grammar has two: the request as it was made, and its key."""
+GRAMMARS_MAX = 1_024
+NAMES_PER_GRAMMAR = 2
+"""The request as it was made, and the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +32,11 @@ class Held:
     slot: int | None
 
 
-def default_names_max() -> int:
-    """Each grammar may keep a mapping, and before Python 3.13 each mapping keeps a descriptor: leave most to others."""
-    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return NAMES_MAX if soft_limit == resource.RLIM_INFINITY else max(16, min(NAMES_MAX, soft_limit // 4))
-
-
 class LocalTable:
     """Grammars by name, the least recently used dropped first; valid while their generation is."""
 
     def __init__(self, names_max: int | None = None) -> None:
-        self._names_max = default_names_max() if names_max is None else names_max
+        self._names_max = NAMES_PER_GRAMMAR * mappings_max(GRAMMARS_MAX) if names_max is None else names_max
         self._held: OrderedDict[Hashable, Held] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -11,7 +11,7 @@ import time
 
 from shmcache import settings
 from shmcache.client.attachment import Attachment
-from shmcache.client.link import Answer, Link
+from shmcache.client.link import Answer, Link, UselessManagerError
 from shmcache.client.starting import one_at_a_time, start_manager
 from shmcache.errors import ManagerUnavailable, SegmentError
 from shmcache.manager.client_messages import Welcome
@@ -26,7 +26,7 @@ STARTS_MAX = 3
 
 RETRY_SECONDS_MIN = 1.0
 RETRY_SECONDS_MAX = 60.0
-"""How long no manager is looked for after one could not be had; doubled each time."""
+"""How long no manager is started after one could not be, or asked after it was of no use; doubled each time."""
 
 _log = logging.getLogger("shmcache")
 
@@ -42,7 +42,8 @@ class ManagerAccess:
         self._lock = threading.Lock()
         self._link: Link | None = None
         self._is_closed = False
-        self._retry_at = 0.0
+        self._start_at = 0.0
+        self._ask_at = 0.0
         self._retry_seconds = RETRY_SECONDS_MIN
 
     def attach(self) -> Attachment:
@@ -63,16 +64,9 @@ class ManagerAccess:
                 raise ManagerUnavailable("this client is closed")
             if self._link is not None and self._link.is_open:
                 return self._link
-            if time.monotonic() < self._retry_at:
-                raise ManagerUnavailable("no manager could be had a moment ago")
             self._link = None
             self.attachment.leave_row()
-            try:
-                self._link, answer = self._connect()
-            except ManagerUnavailable:
-                self._retry_at = time.monotonic() + self._retry_seconds
-                self._retry_seconds = min(2 * self._retry_seconds, RETRY_SECONDS_MAX)
-                raise
+            self._link, answer = self._connect()
             self._retry_seconds = RETRY_SECONDS_MIN
             with answer:
                 self._attach_by_descriptor(expect(answer.message, Welcome), answer)
@@ -88,7 +82,6 @@ class ManagerAccess:
     def after_fork(self) -> None:
         """In a child: a connection and a counter row of its own, when it needs them."""
         self._lock = threading.Lock()
-        self._retry_at = 0.0
         if self._link is not None:
             self._link.after_fork()
             self._link = None
@@ -96,25 +89,48 @@ class ManagerAccess:
 
     def _connect(self) -> tuple[Link, Answer]:
         """A connection to the manager that is there, else to one that we start."""
+        if time.monotonic() < self._ask_at:
+            raise ManagerUnavailable("the manager was of no use a moment ago")
         try:
             return Link.open(self.namespace, self._vocabulary_key)
+        except UselessManagerError:
+            self._ask_at = self._later()
+            raise
         except ManagerUnavailable:
-            if not self._may_start:
+            if not self._may_start or time.monotonic() < self._start_at:
                 raise
+        try:
+            return self._start()
+        except ManagerUnavailable:
+            self._start_at = self._later()
+            raise
+
+    def _start(self) -> tuple[Link, Answer]:
+        """Starts a manager, or waits for the one that another client is starting, and connects to it."""
         deadline = time.monotonic() + settings.START_SECONDS.value()
+        reason: ManagerUnavailable | None = None
         with one_at_a_time(self.namespace, deadline=deadline):
-            for attempt in range(STARTS_MAX):
+            for _ in range(STARTS_MAX):
                 try:
-                    # Whoever held the starting lock before us has started one.
+                    # Whoever held the starting lock before us has started one; and so have we, the second time.
                     return Link.open(self.namespace, self._vocabulary_key)
+                except UselessManagerError:
+                    raise
                 except ManagerUnavailable:
                     pass
                 try:
                     start_manager(self.namespace, deadline=deadline)
                 except ManagerUnavailable as error:
-                    if attempt == STARTS_MAX - 1:
-                        _log.info("no manager could be started: %s", error)
-        return Link.open(self.namespace, self._vocabulary_key)
+                    # Perhaps it lost to one that is not listening yet.
+                    reason = error
+        try:
+            return Link.open(self.namespace, self._vocabulary_key)
+        except ManagerUnavailable as error:
+            raise reason or error from error
+
+    def _later(self) -> float:
+        seconds, self._retry_seconds = self._retry_seconds, min(2 * self._retry_seconds, RETRY_SECONDS_MAX)
+        return time.monotonic() + seconds
 
     def _attach_by_name(self) -> None:
         try:

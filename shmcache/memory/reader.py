@@ -14,11 +14,11 @@ from shmcache.memory.account import Entry
 from shmcache.memory.control import ControlReader, open_control_reader
 from shmcache.memory.index import IndexReader
 from shmcache.memory.names import Namespace
-from shmcache.memory.segments import Mapping, map_segment
+from shmcache.memory.segments import Mapping, map_segment, mappings_max
 from shmcache.memory.words import LOCK_FREE
 
 MAPPINGS_MAX = 256
-"""Mappings kept for reuse; a mapping dropped here lives on while a grammar uses it."""
+"""Mappings kept for reuse at most; a mapping dropped here lives on while a grammar uses it."""
 
 _log = logging.getLogger("shmcache")
 
@@ -35,6 +35,7 @@ class SharedCache:
         self.control = control
         self.index = IndexReader(control)
         self.lock_free = lock_free
+        self._mappings_max = mappings_max(MAPPINGS_MAX)
         self._mappings: OrderedDict[int, Mapping] = OrderedDict()
 
     @classmethod
@@ -76,5 +77,5 @@ class SharedCache:
 
     def _keep(self, mapping: Mapping) -> None:
         self._mappings[mapping.header.serial] = mapping
-        while len(self._mappings) > MAPPINGS_MAX:
+        while len(self._mappings) > self._mappings_max:
             self._mappings.popitem(last=False)

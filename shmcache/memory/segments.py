@@ -11,10 +11,13 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import resource
 import struct
+import sys
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from shmcache.errors import SegmentError
 from shmcache.memory.account import Entry
@@ -36,6 +39,10 @@ SEGMENT_MAGIC = b"shmcSEG\0"
 SEGMENT_LAYOUT_VERSION = 1
 HEADER_BYTES = 128
 SEGMENT_BYTES_MAX = 1 << 32
+
+MAPPINGS_KEEP_DESCRIPTORS = sys.version_info < (3, 13)
+"""Whether each mapping costs a descriptor for as long as it lives."""
+_MAP_OPTIONS: dict[str, Any] = {} if MAPPINGS_KEEP_DESCRIPTORS else {"trackfd": False}
 
 _HEADER = struct.Struct("<8sIIQQQQ32sII")
 """Magic, layout version, tier, instance, serial, generation, payload length, key, payload checksum, header checksum."""
@@ -179,6 +186,14 @@ def map_segment(source: str | int) -> Mapping:
         os.close(descriptor)
 
 
+def mappings_max(most: int) -> int:
+    """How many mappings a table may keep: ``most``, or an eighth of the descriptors if mappings keep those."""
+    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if not MAPPINGS_KEEP_DESCRIPTORS or soft_limit == resource.RLIM_INFINITY:
+        return most
+    return min(most, max(8, soft_limit // 8))
+
+
 def read_header(source: str | int) -> SegmentHeader:
     """The header of a segment, without mapping it. Raises FileNotFoundError or SegmentError."""
     if isinstance(source, int):
@@ -239,10 +254,10 @@ def _map_descriptor(descriptor: int, name: str) -> Mapping:
     if not HEADER_BYTES <= status.st_size <= SEGMENT_BYTES_MAX:
         raise SegmentError(f"{name} has an impossible size of {status.st_size} bytes")
     try:
-        mapped = mmap.mmap(descriptor, status.st_size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ)
+        mapped = mmap.mmap(descriptor, status.st_size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, **_MAP_OPTIONS)
     except PermissionError:
         # Kernels before 6.7 refuse even read-only shared mappings of sealed memory; private ones share its pages too.
-        mapped = mmap.mmap(descriptor, status.st_size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+        mapped = mmap.mmap(descriptor, status.st_size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ, **_MAP_OPTIONS)
     header = SegmentHeader.from_bytes(memoryview(mapped)[:HEADER_BYTES])
     if HEADER_BYTES + header.payload_bytes != status.st_size:
         raise SegmentError(f"{name} has {status.st_size} bytes, its header says {header.payload_bytes} of payload")

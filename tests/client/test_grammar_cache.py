@@ -503,6 +503,25 @@ def test_a_manager_that_refuses_the_client(manager: FakeManager, client: Client)
     assert client().compile_regex("ab+").generation == 0
 
 
+def test_a_manager_that_is_stopped_costs_one_wait(
+    manager: FakeManager, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shmcache.client.link.HELLO_SECONDS_MAX", 0.05)
+    monkeypatch.setattr("shmcache.client.manager_access.start_manager", None)
+    manager.on_hello = lambda fake, message: None
+    with GrammarCache(VOCABULARY, manager.namespace, may_start=True) as cache:
+        assert [cache.compile_regex(pattern).generation for pattern in "abc"] == [0, 0, 0]
+    assert manager.count(Hello) == 1
+
+
+def test_a_manager_that_comes_later_is_found(namespace: Namespace, client: Client) -> None:
+    cache = client()
+    assert cache.compile_regex("a").generation == 0
+    with fake_manager(namespace):
+        assert cache.compile_regex("b").generation == 1
+        assert cache.compile_regex("a").generation == 1
+
+
 def test_nothing_is_looked_for_again_at_once(manager: FakeManager, client: Client) -> None:
     manager.on_hello = lambda fake, message: (Refused(message.request, "WIRE", "another protocol"), [])
     cache = client()

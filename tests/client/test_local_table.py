@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import resource
 from typing import cast
 
-import pytest
-
-from shmcache.client import local_table
 from shmcache.client.attachment import Attachment
-from shmcache.client.local_table import Held, LocalTable, default_names_max
+from shmcache.client.local_table import Held, LocalTable
 from shmcache.matcher.compiled_grammar import CompiledGrammar
 from shmcache.memory.control import ControlReader, ControlWriter, control_image
 from shmcache.memory.layout import recency_size_bytes
@@ -120,20 +116,3 @@ def test_counts_made_before_the_row_was_given_are_not_lost() -> None:
     assert shared.recency.counts(1) == ClientCounts(1, 0, 1, 1, 1)
     shared.attachment.note_miss()
     assert shared.recency.counts(1).misses == 2
-
-
-@pytest.mark.parametrize(
-    ("soft_limit", "names_max"),
-    [
-        (256, 64),
-        (1024, 256),
-        (10, 16),
-        (1 << 20, local_table.NAMES_MAX),
-        (resource.RLIM_INFINITY, local_table.NAMES_MAX),
-    ],
-)
-def test_its_size_leaves_descriptors_to_others(
-    soft_limit: int, names_max: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft_limit, soft_limit))
-    assert default_names_max() == names_max

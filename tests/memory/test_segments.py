@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from dataclasses import replace
 
 import pytest
 
 from shmcache.errors import LimitError, SegmentError
+from shmcache.memory import segments
 from shmcache.memory.names import Namespace, object_path
 from shmcache.memory.objects import list_objects
 from shmcache.memory.segments import (
@@ -249,6 +251,17 @@ def test_header_is_of_compares_everything() -> None:
         replace(entry, payload_bytes=6),
     ):
         assert not header.is_of(other, 2)
+
+
+@pytest.mark.parametrize(
+    ("soft_limit", "kept"), [(256, 32), (1024, 128), (10, 8), (1 << 20, 500), (resource.RLIM_INFINITY, 500)]
+)
+def test_kept_mappings_leave_descriptors_to_others(soft_limit: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft_limit, soft_limit))
+    monkeypatch.setattr(segments, "MAPPINGS_KEEP_DESCRIPTORS", True)
+    assert segments.mappings_max(500) == kept
+    monkeypatch.setattr(segments, "MAPPINGS_KEEP_DESCRIPTORS", False)
+    assert segments.mappings_max(500) == 500
 
 
 def test_open_segment_opens_anew(namespace: Namespace) -> None:

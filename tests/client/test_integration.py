@@ -1,0 +1,221 @@
+"""Client, manager and workers as processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from hashlib import blake2b
+from typing import Any
+
+import pytest
+
+from shmcache.client import GrammarCache
+from shmcache.errors import LimitError, SourceError
+from shmcache.grammar.key import Source
+from shmcache.memory.check import check
+from shmcache.memory.control import open_control_reader
+from shmcache.memory.election import holder_pid
+from shmcache.memory.index import IndexReader
+from shmcache.memory.names import Namespace
+from tests.client.support import VOCABULARY, image_of
+from tests.conftest import stop_manager, stop_process
+
+PROCESSES = 16
+
+
+def _digest(pattern: str) -> str:
+    return blake2b(image_of(Source.regex(pattern))).hexdigest()
+
+
+class Process:
+    """A process that runs :mod:`tests.client.programs`."""
+
+    def __init__(self, namespace: Namespace) -> None:
+        command = [sys.executable, "-m", "tests.client.programs", namespace.name, str(namespace.directory)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def tell(self, *command: str) -> None:
+        """Sends a command, without waiting for what comes of it."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(command).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> dict[str, Any]:
+        """The next answer; the process ends by itself if there is none, so this never hangs."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, "the process ended"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def ask(self, *command: str) -> dict[str, Any]:
+        """A command and its answer."""
+        self.tell(*command)
+        return self.hear()
+
+
+@pytest.fixture
+def served(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> Iterator[Namespace]:
+    """A namespace in which managers may be started; whatever is started has ended when the test has."""
+    monkeypatch.setenv("SHMCACHE_WORKERS", "1")
+    try:
+        yield namespace
+    finally:
+        stop_manager(namespace.socket_path)
+        if pid := holder_pid(namespace):
+            stop_process(pid)
+
+
+@pytest.fixture
+def start(served: Namespace) -> Iterator[Callable[[int], list[Process]]]:
+    """Starts processes, which have loaded everything but not connected."""
+    with ExitStack() as stack:
+
+        @contextmanager
+        def running() -> Iterator[Process]:
+            process = Process(served)
+            with process.process:
+                try:
+                    yield process
+                finally:
+                    process.process.kill()
+
+        def start(count: int) -> list[Process]:
+            processes = [stack.enter_context(running()) for _ in range(count)]
+            for process in processes:
+                assert process.hear() == {"ready": True}
+            return processes
+
+        yield start
+
+
+@pytest.fixture
+def cache(served: Namespace) -> Iterator[GrammarCache]:
+    with GrammarCache(VOCABULARY, served, may_start=True) as cache:
+        assert cache.stats()["manager"]["state"] == "serving"
+        yield cache
+
+
+def _findings(namespace: Namespace) -> list[Any]:
+    control = open_control_reader(namespace)
+    return list(check(control, IndexReader(control), namespace.prefix))
+
+
+def test_sixteen_processes_asking_at_once_cost_one_compile(
+    served: Namespace, cache: GrammarCache, start: Callable[[int], list[Process]]
+) -> None:
+    cache.compile_regex("warm")
+    before = cache.stats()["compiles"]
+    processes = start(PROCESSES)
+    for process in processes:
+        process.ask("connect")
+    for process in processes:
+        process.tell("regex", "(ab|cd)+x{3,9}")
+    answers = [process.hear() for process in processes]
+    assert answers == [{"generation": 1, "image": _digest("(ab|cd)+x{3,9}")}] * PROCESSES
+    after = cache.stats()
+    assert after["compiles"]["started"] - before["started"] == 1
+    assert after["compiles"]["succeeded"] - before["succeeded"] == 1
+    assert after["entries"]["grammar"] == 2
+    assert len(after["clients"]) == PROCESSES + 1
+    assert not any(process.ask("numba")["loaded"] for process in processes)
+    assert _findings(served) == []
+
+
+def test_many_processes_starting_at_once_have_one_manager(
+    served: Namespace, start: Callable[[int], list[Process]]
+) -> None:
+    processes = start(4)
+    for process in processes:
+        process.tell("connect")
+    pids = {process.hear()["stats"]["manager"]["pid"] for process in processes}
+    assert len(pids) == 1
+    assert 0 not in pids
+    assert pids == {holder_pid(served)}
+    for process in processes:
+        process.tell("regex", "ab+")
+    assert [process.hear()["image"] for process in processes] == [_digest("ab+")] * 4
+    assert processes[0].ask("stats")["entries"]["grammar"] == 1
+
+
+def test_a_clear_by_one_process_is_seen_by_all(cache: GrammarCache, start: Callable[[int], list[Process]]) -> None:
+    processes = start(3)
+    for process in processes:
+        process.ask("connect")
+        assert process.ask("regex", "ab+")["generation"] == 1
+    assert processes[0].ask("clear") == {"bytes": 0}
+    assert cache.get_cache_size_bytes() == 0
+    assert [process.ask("regex", "ab+")["generation"] for process in processes] == [2, 2, 2]
+    assert cache.compile_regex("ab+").generation == 2
+    assert cache.stats()["entries"]["grammar"] == 1
+    assert cache.get_cache_size_bytes() == cache.compile_regex("ab+").memory_size_bytes
+
+
+def test_a_manager_killed_is_replaced_and_nothing_is_lost(
+    served: Namespace, cache: GrammarCache, start: Callable[[int], list[Process]]
+) -> None:
+    (other,) = start(1)
+    other.ask("connect")
+    first = cache.compile_regex("ab+")
+    killed = cache.stats()["manager"]["pid"]
+    os.kill(killed, signal.SIGKILL)
+    assert cache.compile_regex("ab+") is first
+    assert other.ask("regex", "ab+") == {"generation": 1, "image": _digest("ab+")}
+    assert cache.compile_regex("new").generation == 1
+    stats = cache.stats()
+    assert stats["manager"]["pid"] not in (0, killed)
+    assert (stats["generation"], stats["epoch"], stats["entries"]["grammar"]) == (1, 2, 2)
+    assert other.ask("regex", "new") == {"generation": 1, "image": _digest("new")}
+    assert _findings(served) == []
+
+
+def test_a_manager_that_dies_and_cannot_be_replaced(
+    served: Namespace, cache: GrammarCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.compile_regex("ab+")
+    monkeypatch.setattr("shmcache.client.starting.manager_command", lambda *_: ["/nonexistent/python"])
+    os.kill(cache.stats()["manager"]["pid"], signal.SIGKILL)
+    grammar = cache.compile_regex("new")
+    assert grammar.generation == 0
+    assert grammar.key == Source.regex("new").key(VOCABULARY.fingerprint)
+    assert cache.compile_regex("ab+").generation == 1
+
+
+def test_the_worker_is_killed_and_the_next_one_compiles(cache: GrammarCache) -> None:
+    cache.compile_regex("ab+")
+    for worker in cache.stats()["workers"]:
+        os.kill(worker["pid"], signal.SIGKILL)
+    assert cache.compile_regex("new").generation == 1
+
+
+def test_errors_come_typed_from_the_worker(cache: GrammarCache) -> None:
+    with pytest.raises(SourceError) as caught:
+        cache.compile_regex("(a")
+    assert caught.value.column is not None
+    with pytest.raises(LimitError):
+        cache.compile_regex("[ab]*a[ab]{20}", timeout=5.0)
+    assert cache.compile_regex("ab+").generation == 1
+
+
+def test_a_large_source_is_compiled_by_a_worker(cache: GrammarCache) -> None:
+    text = 'root ::= "a" "b"+\n# ' + "x" * 300_000
+    grammar = cache.compile_grammar(text)
+    assert grammar.generation == 1
+    assert grammar.key == Source.ebnf(text).key(VOCABULARY.fingerprint)
+
+
+def test_lookups_are_counted_over_all_processes(cache: GrammarCache, start: Callable[[int], list[Process]]) -> None:
+    cache.compile_regex("ab+")
+    cache.compile_regex("ab+")
+    (other,) = start(1)
+    other.ask("connect")
+    other.ask("regex", "ab+")
+    assert {name: cache.stats()["lookups"][name] for name in ("hit", "miss")} == {"hit": 2, "miss": 1}
+    other.process.kill()
+    other.process.wait(5)
+    assert {name: cache.stats()["lookups"][name] for name in ("hit", "miss")} == {"hit": 2, "miss": 1}
