@@ -14,31 +14,19 @@ import time
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from shmcache.automaton.grammar_automaton import TAIL_CALL, GrammarAutomaton
-from shmcache.automaton.inlining import WIDE_SYMBOLS
 from shmcache.automaton.structure import rule_digests
 from shmcache.errors import SegmentError
 from shmcache.limits import Budget
-from shmcache.rows.equivalence import state_classes
-from shmcache.rows.row_table import (
-    ARRAY_DTYPES,
-    NO_ROW,
-    Int32Array,
-    RowTable,
-    RowTableBuilder,
-    smallest_form,
-)
+from shmcache.rows.row_table import ARRAY_DTYPES, NO_ROW, Int32Array, RowTable, RowTableBuilder
+from shmcache.rows.rule_walker import RuleWalker
 from shmcache.rows.stacks import StackTable, front
 from shmcache.vocabulary.sections import pack_sections, unpack_sections
-from shmcache.vocabulary.trie import Trie
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 _MAGIC = b"SHMCrow\0"
 _VERSION = 1
-_EQUIVALENCE_STATES_MIN = 64
-"""Rules with fewer wide states are not worth the search for equivalent ones."""
 
 END = -1
 """The return state behind the root: the text ends there."""
@@ -58,31 +46,22 @@ def build_rows(
     automaton: GrammarAutomaton, vocabulary: Vocabulary, rule_rows: RuleRows | None, budget: Budget
 ) -> RowTable:
     """The rows of all states of ``automaton`` over the text tokens of ``vocabulary``."""
-    kernel = _Walker(automaton, vocabulary.trie, budget)
+    walker = RuleWalker(automaton, vocabulary.trie, budget)
     tables: list[RowTable] = []
     digests = rule_digests(automaton) if rule_rows is not None else []
     for rule in range(automaton.rule_count):
-        wide = _wide_state_count(automaton, rule)
-        if rule_rows is None or not wide:
-            tables.append(kernel.rule_table(rule, wide))
+        if rule_rows is None or not walker.has_wide_state(rule):
+            tables.append(walker.rule_table(rule))
         else:
-            tables.append(_shared_table(kernel, rule, wide, digests[rule], rule_rows))
+            tables.append(_shared_table(walker, rule, digests[rule], rule_rows))
     return _struck_out(automaton, vocabulary, tables, budget)
 
 
-def _wide_state_count(automaton: GrammarAutomaton, rule: int) -> int:
-    states = automaton.states_of(rule)
-    spans = automaton.edge_high.astype(np.int64) - automaton.edge_low + 1
-    totals = np.concatenate(([0], np.cumsum(spans)))
-    per_state = totals[automaton.edge_offset[1:]] - totals[automaton.edge_offset[:-1]]
-    return int((per_state[states.start : states.stop] >= WIDE_SYMBOLS).sum())
-
-
-def _shared_table(kernel: _Walker, rule: int, wide: int, digest: bytes, rule_rows: RuleRows) -> RowTable:
+def _shared_table(walker: RuleWalker, rule: int, digest: bytes, rule_rows: RuleRows) -> RowTable:
     """The rule's table from the rule tier, or computed and offered to it."""
-    trie = kernel.trie
+    trie = walker.trie
     key = hashlib.blake2b(_MAGIC + bytes([_VERSION]) + digest + trie.fingerprint, digest_size=32).digest()
-    state_count = len(kernel.automaton.states_of(rule))
+    state_count = len(walker.automaton.states_of(rule))
     payload = rule_rows.get(key)
     if payload is not None:
         try:
@@ -93,66 +72,10 @@ def _shared_table(kernel: _Walker, rule: int, wide: int, digest: bytes, rule_row
         except SegmentError:
             pass  # computed anew below; whoever walks the cache reports the damaged entry
     started = time.perf_counter_ns()
-    table = kernel.rule_table(rule, wide)
+    table = walker.rule_table(rule)
     cost_us = (time.perf_counter_ns() - started) // 1000
     rule_rows.put(key, pack_sections(_MAGIC, _VERSION, (), table.arrays()), cost_us)
     return table
-
-
-class _Walker:
-    """Runs the trie walk over the states of single rules."""
-
-    def __init__(self, automaton: GrammarAutomaton, trie: Trie, budget: Budget) -> None:
-        from shmcache.rows.kernels import AutomatonArrays, TrieArrays
-
-        self.automaton = automaton
-        self.trie = trie
-        self._budget = budget
-        self._arrays = AutomatonArrays(*(getattr(automaton, name) for name in AutomatonArrays._fields))
-        self._trie_arrays = TrieArrays(*(getattr(trie, name) for name in TrieArrays._fields))
-        self._stacks = StackTable()
-        self._accepted = np.zeros(trie.token_count, dtype=np.int32)
-        self._uncertain = np.zeros(trie.token_count, dtype=np.int32)
-
-    def rule_table(self, rule: int, wide: int) -> RowTable:
-        """The rows of the rule by itself; states are numbered from its start."""
-        automaton = self.automaton
-        states = automaton.states_of(rule)
-        builder = RowTableBuilder(len(states))
-        classes: npt.NDArray[np.int64] | None = None
-        if wide >= _EQUIVALENCE_STATES_MIN:
-            classes = state_classes(automaton, rule, self.trie.longest_token_bytes, self._budget)
-        rows: dict[int, tuple[int, int]] = {}
-        for at, state in enumerate(states):
-            self._budget.check_time()
-            if automaton.edge_offset[state] == automaton.edge_offset[state + 1]:
-                continue
-            name = at if classes is None else int(classes[at])
-            if name not in rows:
-                accepted, uncertain = self._walk(state)
-                rows[name] = (
-                    builder.add_accepted(*smallest_form(accepted, self.trie)),
-                    builder.append_uncertain(uncertain),
-                )
-            builder.set_row(at, *rows[name])
-        return builder.finish()
-
-    def _walk(self, state: int) -> tuple[Int32Array, Int32Array]:
-        from shmcache.rows.kernels import STACKS_FULL, walk_trie
-
-        while True:
-            accepted, uncertain, status = walk_trie(
-                self._arrays,
-                self._stacks.arrays,
-                self._trie_arrays,
-                state,
-                front(self.trie.longest_token_bytes),
-                self._accepted,
-                self._uncertain,
-            )
-            if status != STACKS_FULL:
-                return self._accepted[:accepted].copy(), self._uncertain[:uncertain].copy()
-            self._stacks.grow()
 
 
 def caller_chains(automaton: GrammarAutomaton) -> list[list[tuple[int, int]]]:

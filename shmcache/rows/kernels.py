@@ -29,6 +29,7 @@ STACKS_FULL = -2
 NO_NODE = -1
 ACCEPTED = 1
 OVERFLOWED = 2
+UNCERTAIN = 3
 
 Int32Array = npt.NDArray[np.int32]
 UInt8Array = npt.NDArray[np.uint8]
@@ -75,7 +76,6 @@ class TrieArrays(NamedTuple):
     node_depth: Int32Array
     node_end: Int32Array
     node_first_token: Int32Array
-    token_order: Int32Array
 
 
 @njit(cache=True, inline="always")
@@ -171,9 +171,9 @@ def walk_trie(
 ) -> tuple[int, int, int]:
     """The row of ``state``: tokens that stay inside its rule, and tokens that begin inside and leave it.
 
-    ``accepted`` and ``uncertain``, int32 with room for every token, receive ids in trie order. Returns how many of
-    each, and a status. Only the state's own byte edges begin a token. Where a level overflows, its tokens are
-    uncertain.
+    ``accepted`` and ``uncertain``, int32 with room for every token, receive places in the trie's token order,
+    ascending. Returns how many of each, and a status. Only the state's own byte edges begin a token. Where a level
+    overflows, its tokens are uncertain.
 
     A level of one entry that neither calls nor returns to a caller is worked out in place, on arrays bound once: going
     through the fronts' tuples costs eleven times as much per node.
@@ -181,7 +181,7 @@ def walk_trie(
     edge_offset, edge_low, edge_high = automaton.edge_offset, automaton.edge_low, automaton.edge_high
     edge_target, call_offset, final = automaton.edge_target, automaton.call_offset, automaton.final
     node_byte, node_depth, node_end = trie.node_byte, trie.node_depth, trie.node_end
-    node_first_token, token_order = trie.node_first_token, trie.token_order
+    node_first_token = trie.node_first_token
     front_state, front_stack, front_begin, left = front.state, front.stack, front.begin, front.left
     accepted_count = uncertain_count = 0
     front_state[0] = state
@@ -224,17 +224,74 @@ def walk_trie(
         if (end == middle and not ended) or end < 0:
             if left[depth - 1] or end < 0:
                 for at in range(node_first_token[node], node_first_token[node_end[node]]):
-                    uncertain[uncertain_count] = token_order[at]
+                    uncertain[uncertain_count] = at
                     uncertain_count += 1
             node = node_end[node]
             continue
         front_begin[depth + 1] = end
         left[depth] = left[depth - 1] or ended
         for at in range(node_first_token[node], node_first_token[node + 1]):
-            accepted[accepted_count] = token_order[at]
+            accepted[accepted_count] = at
             accepted_count += 1
         node += 1
     return accepted_count, uncertain_count, OK
+
+
+@njit(cache=True, inline="always")
+def _target(automaton: Any, state: int, byte: int) -> int:
+    """The state after ``byte``; -1 from state -1, or where no edge has the byte."""
+    if state >= 0:
+        for edge in range(automaton.edge_offset[state], automaton.edge_offset[state + 1]):
+            if byte <= automaton.edge_high[edge]:
+                if byte >= automaton.edge_low[edge]:
+                    return int(automaton.edge_target[edge])
+                break
+    return -1
+
+
+@njit(cache=True)
+def walk_difference(
+    automaton: Any, trie: Any, state: int, base: int, front: Any, positions: Int32Array, verdicts: UInt8Array
+) -> int:
+    """Where the row of ``state`` can differ from that of ``base``, both of one rule that calls no other.
+
+    ``positions`` receives places in the trie's token order, ascending, and ``verdicts`` what ``state`` makes of them:
+    0, ACCEPTED or UNCERTAIN; both have room for every token. Returns how many. All other tokens are as in the base's
+    row: the walk stops where both are in the same state, so it is short where they differ in few bytes.
+    """
+    node_byte, node_depth, node_end = trie.node_byte, trie.node_depth, trie.node_end
+    node_first_token = trie.node_first_token
+    own, other, own_left, other_left = front.state, front.stack, front.left, front.ended
+    own[0] = state
+    other[0] = base
+    own_left[0] = 0
+    other_left[0] = 0
+    count = 0
+    node = 1
+    node_count = len(node_byte)
+    while node < node_count:
+        depth = node_depth[node]
+        own_target = _target(automaton, own[depth - 1], node_byte[node])
+        other_target = _target(automaton, other[depth - 1], node_byte[node])
+        if own_target == other_target and own_left[depth - 1] == other_left[depth - 1]:
+            node = node_end[node]
+            continue
+        last = node
+        verdict = ACCEPTED
+        if own_target < 0:
+            last = node_end[node] - 1
+            verdict = UNCERTAIN if own_left[depth - 1] else 0
+        else:
+            own[depth] = own_target
+            other[depth] = other_target
+            own_left[depth] = own_left[depth - 1] or automaton.final[own_target] != 0
+            other_left[depth] = other_left[depth - 1] or (other_target >= 0 and automaton.final[other_target] != 0)
+        for at in range(node_first_token[node], node_first_token[last + 1]):
+            positions[count] = at
+            verdicts[count] = verdict
+            count += 1
+        node = last + 1
+    return count
 
 
 @njit(cache=True)

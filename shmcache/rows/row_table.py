@@ -156,16 +156,15 @@ def _joined(parts: list[Int32Array]) -> Int32Array:
     return frozen(np.concatenate(parts) if parts else [], np.int32)
 
 
-def smallest_form(accepted: Int32Array, trie: Trie) -> tuple[int, Int32Array]:
-    """Form and data of the set of these ids, in whichever form takes fewest bytes."""
+def smallest_form(accepted: npt.NDArray[np.bool_], trie: Trie) -> tuple[int, Int32Array]:
+    """Form and data, in whichever form takes fewest bytes, of a set of tokens as bool (T) in trie order."""
     word_count = len(trie.text_bitmask)
-    rejected_count = trie.token_count - len(accepted)
-    if len(accepted) <= min(rejected_count, word_count):
-        return ACCEPTED_IDS, np.sort(accepted)
-    bits = np.zeros(word_count * 32, dtype=np.uint8)
+    accepted_count = int(np.count_nonzero(accepted))
+    rejected_count = trie.token_count - accepted_count
+    if accepted_count <= min(rejected_count, word_count):
+        return ACCEPTED_IDS, np.sort(trie.token_order[accepted])
     if rejected_count <= word_count:
-        bits[trie.token_order] = 1
-        bits[accepted] = 0
-        return REJECTED_IDS, np.flatnonzero(bits).astype(np.int32)
-    bits[accepted] = 1
+        return REJECTED_IDS, np.sort(trie.token_order[~accepted])
+    bits = np.zeros(word_count * 32, dtype=np.uint8)
+    bits[trie.token_order[accepted]] = 1
     return BITSET, np.packbits(bits, bitorder="little").view("<i4").astype(np.int32, copy=False)

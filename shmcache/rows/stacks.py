@@ -105,9 +105,10 @@ def front(depth_max: int) -> Front:
 
     held: Front | None = getattr(_scratch, "front", None)
     if held is None or len(held.begin) < depth_max + 3:
+        entries = max(8 * CONFIGURATION_ENTRIES_MAX, depth_max + 3)
         held = _scratch.front = Front(
-            state=np.zeros(8 * CONFIGURATION_ENTRIES_MAX, dtype=np.int32),
-            stack=np.zeros(8 * CONFIGURATION_ENTRIES_MAX, dtype=np.int32),
+            state=np.zeros(entries, dtype=np.int32),
+            stack=np.zeros(entries, dtype=np.int32),
             begin=np.zeros(depth_max + 3, dtype=np.int32),
             ended=np.zeros(depth_max + 3, dtype=np.uint8),
             left=np.zeros(depth_max + 3, dtype=np.uint8),

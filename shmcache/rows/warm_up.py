@@ -88,12 +88,12 @@ def _run_all() -> None:
         node_depth=frozen([0, 1], np.int32),
         node_end=frozen([2, 2], np.int32),
         node_first_token=frozen([0, 0, 1], np.int32),
-        token_order=frozen([0], np.int32),
     )
     stacks = StackTable().arrays
     room = front(1)
     token = np.zeros(1, dtype=np.int32)
     kernels.walk_trie(arrays, stacks, trie, 0, room, token, token.copy())
+    kernels.walk_difference(arrays, trie, 0, 1, room, token, np.zeros(1, dtype=np.uint8))
     offsets, blob = frozen([0, 1], np.int64), frozen([97], np.uint8)
     verdicts = np.zeros(1, dtype=np.uint8)
     kernels.resolve_tokens(arrays, stacks, offsets, blob, frozen([0], np.int32), 0, 0, room, verdicts)
