@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import math
 import os
 import selectors
 import socket
@@ -219,8 +220,8 @@ class Server:
             # Its process is ending; its pidfd will tell.
             self._unregister(worker.connection.fileno())
 
-    def _patience(self) -> float:
-        """Seconds until something is due; also brings the selector up to date about who is to be written to."""
+    def _patience(self) -> float | None:
+        """Seconds until something is due (None: never); also tells the selector who is to be written to."""
         for client in self.clients.all():
             self._expect(client.connection, ("client", client.number))
         for worker in self._worker_side.all():
@@ -235,7 +236,8 @@ class Server:
             due.append(self._timers.idle_since + self._idle_seconds)
         if self._timers.accept > now:
             due.append(self._timers.accept)
-        return max(0.0, min(due) - now)
+        first = min(due)
+        return None if math.isinf(first) else max(0.0, first - now)
 
     def _run_timers(self) -> None:
         now = self._clock()
