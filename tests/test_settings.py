@@ -27,7 +27,7 @@ def test_bytes_are_read(text: str, number: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "-2", "-1k", "nan", "inf", "1e30", "1 2"])
 def test_other_bytes_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="convert|bytes"):
+    with pytest.raises(ValueError, match=r"convert|bytes"):
         settings.parse_bytes(text)
 
 

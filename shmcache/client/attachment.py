@@ -11,9 +11,6 @@ from shmcache.memory import layout
 from shmcache.memory.reader import SharedCache
 from shmcache.memory.recency import Recency, now_ns
 
-PRIVATE_GENERATION = 0
-"""The generation without a shared cache, which no shared cache ever has."""
-
 
 class Attachment:
     """One client's views of one instance of the cache, or of none. Replaced whole, never changed but for its row."""
@@ -28,7 +25,7 @@ class Attachment:
 
     @property
     def generation(self) -> int:
-        """The generation that is valid now; :data:`PRIVATE_GENERATION` without a shared cache."""
+        """The generation that is valid now; 0, which no cache ever has, without one."""
         return self.words[layout.GENERATION]
 
     @property
