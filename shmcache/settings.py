@@ -55,7 +55,8 @@ def _free_quarter() -> int:
 
 
 def _worker_count() -> int:
-    return max(1, min(4, len(os.sched_getaffinity(0)) // 2))
+    # Two at least: what one compile holds up must not wait for its end, after a clear for instance.
+    return max(2, min(4, len(os.sched_getaffinity(0)) // 2))
 
 
 def _runtime_directory() -> Path:

@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 
-from shmcache.errors import SegmentError, ShmCacheError
+from shmcache.errors import ManagerUnavailable, SegmentError, ShmCacheError
 from shmcache.manager import effects as fx
 from shmcache.manager import events as ev
 from shmcache.manager import wire
@@ -102,8 +102,9 @@ class ClientSide:
             return
         self._clients.welcome(client, message.role, message.pid)
         control = self._shelf.control
-        descriptors = [open_control_descriptor(self._shelf.namespace)]
+        descriptors: list[int] = []
         try:
+            descriptors.append(open_control_descriptor(self._shelf.namespace))
             descriptors.append(open_recency_descriptor(self._shelf.namespace))
             welcome = wire.Welcome(
                 request=message.request,
@@ -115,6 +116,9 @@ class ClientSide:
                 row=client.row,
             )
             self._send(client, welcome, descriptors)
+        except (SegmentError, OSError) as error:
+            self._let_go(client, f"it cannot be given the control segment: {error}")
+            return
         finally:
             close_all(descriptors)
         self._apply(ev.ClientJoined(client.number, message.vocabulary_key))
@@ -163,13 +167,18 @@ class ClientSide:
         except (SegmentError, FileNotFoundError) as error:
             _log.warning("entry %d is lost: %s", effect.serial, error)
             return ev.EntryLost(effect.serial, asked)
+        except OSError as error:
+            _log.warning("entry %d cannot be opened: %s", effect.serial, error)
+            unable = ManagerUnavailable(f"the manager cannot open the entry: {error.strerror}")
+            self._send_to(asked.client, refusal(asked.request, unable.to_plain()))
+            _close_source(asked)
+            return None
         try:
             image = wire.Image(asked.request, asked.key, effect.generation, effect.serial, effect.payload_bytes)
             self._send_to(asked.client, image, [descriptor])
         finally:
             os.close(descriptor)
-        if isinstance(asked, ev.CompileAsked):
-            asked.source.close()
+        _close_source(asked)
         return None
 
     def flush(self, client: Client) -> None:
@@ -195,6 +204,11 @@ class ClientSide:
             return
         if client.is_leaving and not client.connection.wants_to_send:
             self._let_go(client, "")
+
+
+def _close_source(asked: ev.CompileAsked | ev.FetchAsked) -> None:
+    if isinstance(asked, ev.CompileAsked):
+        asked.source.close()
 
 
 def refusal(request: int, error: ev.PlainError) -> wire.Refused:

@@ -116,7 +116,13 @@ class Connection:
             close_all(self._outgoing.popleft()[1])
 
     def _keep(self, frame: memoryview, descriptors: Sequence[int]) -> None:
-        self._outgoing.append((frame, [os.dup(descriptor) for descriptor in descriptors]))
+        kept: list[int] = []
+        try:
+            kept += (os.dup(descriptor) for descriptor in descriptors)
+        except OSError as error:
+            close_all(kept)
+            raise OverflowingError(f"no descriptor left to keep an answer: {error.strerror}") from error
+        self._outgoing.append((frame, kept))
         self._outgoing_bytes += len(frame)
 
 

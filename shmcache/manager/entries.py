@@ -13,7 +13,7 @@ older entries at once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from shmcache.manager.policy import CHARGED_TIERS, UNLIMITED, Policy
@@ -21,6 +21,9 @@ from shmcache.memory.layout import SlotState, Tier
 
 ANY_GENERATION = 0
 """Generation of vocabulary entries: they are valid in every one. Real generations start at 1."""
+
+NO_OWNER = 0
+"""Owner of restored entries: workers of an earlier manager are no workers of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Entry:
     state: SlotState
     charged_bytes: int
     payload_bytes: int = 0
-    owner: int = 0
+    owner: int = NO_OWNER
     cost_us: int = 0
 
 
@@ -57,17 +60,16 @@ class Entries:
         self._policy = policy
         self._entries: dict[int, Entry] = {}
         self._sums: dict[tuple[Tier, SlotState, int], list[int]] = {}
-        self._valid: dict[tuple[Tier, bytes], int] = {}
-        self._backlog: deque[int] = deque()
+        self._valid: dict[Tier, dict[bytes, int]] = {tier: {} for tier in Tier}
+        self._backlog: deque[Iterator[int]] = deque()
         for entry in sorted(restored, key=lambda entry: entry.serial):
             self.serial_last = max(self.serial_last, entry.serial)
             self._put(entry)
-            taken = self._valid.get((entry.tier, entry.key)) if self.is_current(entry) else None
-            if entry.state is SlotState.READY and self.is_current(entry) and taken is None:
-                self._valid[entry.tier, entry.key] = entry.serial
+            valid = self._valid[entry.tier]
+            if entry.state is SlotState.READY and self.is_current(entry) and entry.key not in valid:
+                valid[entry.key] = entry.serial
             elif entry.state is not SlotState.ZOMBIE:
-                self._backlog.append(entry.serial)
-
+                self._backlog.append(iter((entry.serial,)))
         self._held_bytes_at_start = {tier: self.held_bytes(tier) for tier in CHARGED_TIERS}
 
     # --- looking -----------------------------------------------------------------------------------------------------
@@ -85,7 +87,7 @@ class Entries:
 
     def find(self, tier: Tier, key: bytes) -> Entry | None:
         """The valid entry of that key, READY or FILLING."""
-        serial = self._valid.get((tier, key))
+        serial = self._valid[tier].get(key)
         return None if serial is None else self._entries[serial]
 
     def find_ready(self, tier: Tier, key: bytes) -> Entry | None:
@@ -95,7 +97,7 @@ class Entries:
 
     def ready(self, tier: Tier) -> list[Entry]:
         """All valid READY entries of a tier."""
-        found = [self._entries[serial] for (of, _), serial in self._valid.items() if of is tier]
+        found = [self._entries[serial] for serial in self._valid[tier].values()]
         return [entry for entry in found if entry.state is SlotState.READY]
 
     def zombies(self) -> list[Entry]:
@@ -149,12 +151,12 @@ class Entries:
             cell[1] += 1
         assert sums == {place: cell for place, cell in self._sums.items() if cell[1]}, "sums differ from the entries"
         assert all(cell[0] >= 0 for cell in self._sums.values()), "a sum is negative"
-        for (tier, key), serial in self._valid.items():
+        listed = [(tier, key, serial) for tier, valid in self._valid.items() for key, serial in valid.items()]
+        for tier, key, serial in listed:
             entry = self._entries[serial]
             assert (entry.tier, entry.key) == (tier, key), "an entry is listed under another key"
             assert self.is_current(entry), "an old entry is listed as valid"
             assert entry.state in (SlotState.READY, SlotState.FILLING), "a zombie is listed as valid"
-        assert len(set(self._valid.values())) == len(self._valid), "one entry under two keys"
         for tier in CHARGED_TIERS:
             surplus_bytes = self.shortage_bytes(tier, 0)
             # A smaller limit than the last manager's is reached as fast as readers let go.
@@ -165,12 +167,12 @@ class Entries:
 
     def reserve(self, tier: Tier, key: bytes, segment_bytes: int, owner: int) -> Entry:
         """A new FILLING entry under a new serial. The caller has made sure that it fits and that the key is free."""
-        assert (tier, key) not in self._valid
+        assert key not in self._valid[tier]
         self.serial_last += 1
         generation = ANY_GENERATION if tier is Tier.VOCABULARY else self.generation
         entry = Entry(self.serial_last, tier, key, generation, SlotState.FILLING, segment_bytes, owner=owner)
         self._put(entry)
-        self._valid[tier, key] = entry.serial
+        self._valid[tier][key] = entry.serial
         return entry
 
     def publish(self, entry: Entry, *, charged_bytes: int, payload_bytes: int, cost_us: int) -> Entry:
@@ -189,8 +191,8 @@ class Entries:
 
     def retire(self, entry: Entry) -> Entry:
         """READY or FILLING becomes ZOMBIE: no look-up finds it, its bytes are retired."""
-        if self._valid.get((entry.tier, entry.key)) == entry.serial:
-            del self._valid[entry.tier, entry.key]
+        if self._valid[entry.tier].get(entry.key) == entry.serial:
+            del self._valid[entry.tier][entry.key]
         return self._put(replace(entry, state=SlotState.ZOMBIE))
 
     def free(self, entry: Entry) -> None:
@@ -199,22 +201,27 @@ class Entries:
         self._move(self._entries.pop(entry.serial), None)
 
     def open_generation(self) -> int:
-        """Raises the generation; every grammar and rule entry is retired by that, and its files wait in the backlog."""
+        """Raises the generation; every grammar and rule entry is retired by that, and its file waits in the backlog.
+
+        Takes the same time for any number of entries.
+        """
         self.generation += 1
-        kept = {place: serial for place, serial in self._valid.items() if place[0] is Tier.VOCABULARY}
-        if len(kept) != len(self._valid):
-            old = (self._entries[serial] for place, serial in self._valid.items() if place[0] is not Tier.VOCABULARY)
-            # One that is still being filled is retired by its commit, abandonment or its worker's death.
-            self._backlog.extend(entry.serial for entry in old if entry.state is SlotState.READY)
-        self._valid = kept
+        for tier in CHARGED_TIERS:
+            if self._valid[tier]:
+                self._backlog.append(iter(self._valid[tier].values()))
+                self._valid[tier] = {}
         return self.generation
 
     def take_backlog(self, count: int) -> list[Entry]:
         """Up to ``count`` entries that are to be retired now."""
         taken: list[Entry] = []
         while self._backlog and len(taken) < count:
-            entry = self._entries.get(self._backlog.popleft())
-            if entry is not None and entry.state is not SlotState.ZOMBIE:
+            serial = next(self._backlog[0], None)
+            entry = None if serial is None else self._entries.get(serial)
+            if serial is None:
+                self._backlog.popleft()
+            # One that a worker still fills is retired by its commit, its abandonment or the worker's death.
+            elif entry is not None and _is_abandoned(entry):
                 taken.append(entry)
         return taken
 
@@ -264,3 +271,7 @@ class Entries:
             cell = self._sums.setdefault((new.tier, new.state, new.generation), [0, 0])
             cell[0] += new.charged_bytes
             cell[1] += 1
+
+
+def _is_abandoned(entry: Entry) -> bool:
+    return entry.state is SlotState.READY or (entry.state is SlotState.FILLING and entry.owner == NO_OWNER)

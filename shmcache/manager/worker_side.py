@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from shmcache.errors import SegmentError
+from shmcache.errors import ManagerUnavailable, SegmentError
 from shmcache.manager import effects as fx
 from shmcache.manager import events as ev
 from shmcache.manager import wire
 from shmcache.manager.client_side import TIERS
-from shmcache.manager.core import ManagerCore
+from shmcache.manager.core import VOCABULARY_MISSING, ManagerCore
 from shmcache.manager.descriptors import close_all
 from shmcache.manager.outcomes import plain_error
 from shmcache.manager.shelf import Shelf
@@ -210,10 +210,11 @@ class WorkerSide:
             self._send(worker, job, descriptors)
         except (SegmentError, FileNotFoundError) as error:
             _log.warning("vocabulary %d is lost: %s", effect.vocabulary_serial, error)
-            missing = plain_error("VOCABULARY_MISSING", "the vocabulary is gone: send it again")
-            number = worker.number
-            lost = ev.EntryLost(effect.vocabulary_serial)
-            return [lost, ev.JobFailed(number, effect.job, missing), ev.JobDone(number, effect.job)]
+            missing = plain_error(VOCABULARY_MISSING, "the vocabulary is gone: send it again")
+            return [ev.EntryLost(effect.vocabulary_serial), *_not_begun(effect, missing)]
+        except OSError as error:
+            _log.warning("vocabulary %d cannot be opened: %s", effect.vocabulary_serial, error)
+            return _not_begun(effect, ManagerUnavailable("the manager cannot open the vocabulary").to_plain())
         finally:
             close_all(opened)
         return []
@@ -241,6 +242,10 @@ class WorkerSide:
             del self._workers[worker.number]
             self._supervisor.bury(worker)
             self._apply(ev.WorkerGone(worker.number))
+
+
+def _not_begun(effect: fx.SendJob, error: ev.PlainError) -> list[ev.Event]:
+    return [ev.JobFailed(effect.worker, effect.job, error), ev.JobDone(effect.worker, effect.job)]
 
 
 def _is_image_of(descriptor: int, message: wire.Commit) -> bool:

@@ -46,7 +46,8 @@ def compile_at_gate(source: bytes, vocabulary: Any, *, key: bytes, budget: Budge
     if "crash" in what:
         raise {"MemoryError": MemoryError, "RecursionError": RecursionError, "KeyError": KeyError}[what["crash"]]()
     if "error" in what:
-        raise error_from_plain(what["error"])
+        error = what["error"]
+        raise error_from_plain({**error, "message": error["message"] * what.get("repeat", 1)})
     size = what.get("size", 0)
     return json.dumps({"payload": what.get("payload"), "rows": taken, "pid": os.getpid()}).encode().ljust(size)
 

@@ -32,7 +32,7 @@ def vocabulary_payload(source: bytes, key: bytes) -> list[bytes | memoryview]:
 
 
 class Vocabularies:
-    """The vocabularies used last, mapped from their segments."""
+    """The vocabularies used last, copied from their segments."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[bytes, Vocabulary] = OrderedDict()
@@ -41,7 +41,8 @@ class Vocabularies:
         """The vocabulary in that segment; ``key`` is its fingerprint. Raises :class:`SegmentError` when it is not."""
         vocabulary = self._open.get(key)
         if vocabulary is None:
-            payload = map_segment(descriptor).payload
+            # A copy: a mapping kept here would keep a retired vocabulary's bytes in the account.
+            payload = bytes(map_segment(descriptor).payload)
             vocabulary_bytes, trie_bytes = split_vocabulary(payload)
             vocabulary = Vocabulary.from_bytes(vocabulary_bytes)
             if vocabulary.fingerprint != key:
