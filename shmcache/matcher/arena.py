@@ -20,12 +20,14 @@ from shmcache.limits import CONFIGURATION_ENTRIES_MAX, REMEMBERED_STEPS_MAX
 from shmcache.matcher.bitmask import Int32Array, SparseMask, bits_of, set_bits
 from shmcache.matcher.token_table import TokenTable
 from shmcache.rows.row_table import ACCEPTED_IDS, BITSET, NO_ROW
-from shmcache.rows.stacks import StackTable, front
+from shmcache.rows.stacks import StackTable, front, fronts
 from shmcache.rows.warm_up import warm_up
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from shmcache.rows.kernels import Front
+
+_NOTHING_KNOWN = np.zeros(0, dtype=np.uint8)
 
 
 class Configuration:
@@ -188,7 +190,8 @@ class Arena:
                     tokens,
                     state,
                     node,
-                    front(self._tokens.longest_token_bytes),
+                    *fronts(self._tokens.longest_token_bytes),
+                    _NOTHING_KNOWN,
                     verdicts,
                 )
                 if status != STACKS_FULL:

@@ -14,19 +14,24 @@ import time
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from shmcache.automaton.grammar_automaton import TAIL_CALL, GrammarAutomaton
 from shmcache.automaton.structure import rule_digests
 from shmcache.errors import SegmentError
 from shmcache.limits import Budget
+from shmcache.rows.equivalence import state_classes
 from shmcache.rows.row_table import ARRAY_DTYPES, NO_ROW, Int32Array, RowTable, RowTableBuilder
 from shmcache.rows.rule_walker import RuleWalker
-from shmcache.rows.stacks import StackTable, front
+from shmcache.rows.stacks import StackTable, fronts
 from shmcache.vocabulary.sections import pack_sections, unpack_sections
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 _MAGIC = b"SHMCrow\0"
 _VERSION = 1
+
+_ALIKE_CALLERS_MIN = 8
+"""Rules with fewer callers are not worth the search for those that are alike."""
 
 END = -1
 """The return state behind the root: the text ends there."""
@@ -61,13 +66,14 @@ def _shared_table(walker: RuleWalker, rule: int, digest: bytes, rule_rows: RuleR
     """The rule's table from the rule tier, or computed and offered to it."""
     trie = walker.trie
     key = hashlib.blake2b(_MAGIC + bytes([_VERSION]) + digest + trie.fingerprint, digest_size=32).digest()
-    state_count = len(walker.automaton.states_of(rule))
+    states = walker.automaton.states_of(rule)
     payload = rule_rows.get(key)
     if payload is not None:
         try:
             _, arrays = unpack_sections(payload, _MAGIC, _VERSION, 0, ARRAY_DTYPES)
             table = RowTable(*arrays)
-            table.check_bounds(state_count, len(trie.text_bitmask), trie.width)
+            begins_tokens = walker.automaton.begins_tokens()[states.start : states.stop]
+            table.check_bounds(begins_tokens, len(trie.text_bitmask), min(trie.size, trie.width))
             return table
         except SegmentError:
             pass  # computed anew below; whoever walks the cache reports the damaged entry
@@ -76,6 +82,28 @@ def _shared_table(walker: RuleWalker, rule: int, digest: bytes, rule_rows: RuleR
     cost_us = (time.perf_counter_ns() - started) // 1000
     rule_rows.put(key, pack_sections(_MAGIC, _VERSION, (), table.arrays()), cost_us)
     return table
+
+
+def alike_callers(
+    automaton: GrammarAutomaton, chains: list[list[tuple[int, int]]], bytes_max: int, budget: Budget
+) -> list[list[tuple[int, int]]]:
+    """The chains with one of all return states of a caller that no token can tell apart."""
+    classes: dict[int, npt.NDArray[np.int64]] = {}
+    shorter: list[list[tuple[int, int]]] = []
+    for chain in chains:
+        if len(chain) < _ALIKE_CALLERS_MIN:
+            shorter.append(chain)
+            continue
+        kept: dict[tuple[int, int], tuple[int, int]] = {}
+        for return_state, owner in chain:
+            name = return_state
+            if return_state >= 0:
+                if owner not in classes:
+                    classes[owner] = state_classes(automaton, owner, bytes_max, budget)
+                name = int(classes[owner][return_state - automaton.rule_start[owner]])
+            kept.setdefault((name, owner), (return_state, owner))
+        shorter.append(list(kept.values()))
+    return shorter
 
 
 def caller_chains(automaton: GrammarAutomaton) -> list[list[tuple[int, int]]]:
@@ -109,7 +137,7 @@ def _struck_out(
     automaton: GrammarAutomaton, vocabulary: Vocabulary, tables: list[RowTable], budget: Budget
 ) -> RowTable:
     """One table of all states, without the uncertain tokens that are rejected behind every possible caller."""
-    resolver = CallerResolver(automaton, vocabulary)
+    resolver = CallerResolver(automaton, vocabulary, budget)
     builder = RowTableBuilder(automaton.state_count)
     for rule, table in enumerate(tables):
         first = automaton.states_of(rule).start
@@ -132,19 +160,25 @@ def _struck_out(
 class CallerResolver:
     """Decides tokens behind a stack of which only the possible callers are known."""
 
-    def __init__(self, automaton: GrammarAutomaton, vocabulary: Vocabulary) -> None:
+    def __init__(self, automaton: GrammarAutomaton, vocabulary: Vocabulary, budget: Budget) -> None:
         from shmcache.rows.kernels import AutomatonArrays
 
         self._arrays = AutomatonArrays(*(getattr(automaton, name) for name in AutomatonArrays._fields))
         self._flat = vocabulary.flat
         self._depth_max = vocabulary.trie.longest_token_bytes
         self._stacks = StackTable()
-        self._heads = self._stacks.add_chains(caller_chains(automaton))
+        chains = alike_callers(automaton, caller_chains(automaton), self._depth_max, budget)
+        self._heads = self._stacks.add_chains(chains)
+        self._known_rule = -1
+        self._known = np.zeros(len(self._flat.blob), dtype=np.uint8)
 
     def possible(self, state: int, rule: int, tokens: Int32Array) -> Int32Array:
         """Those of ``tokens`` that some caller of ``rule`` can accept, the rule being in ``state``."""
         from shmcache.rows.kernels import STACKS_FULL, resolve_tokens
 
+        if rule != self._known_rule:
+            self._known_rule = rule
+            self._known.fill(0)
         verdicts = np.zeros(len(tokens), dtype=np.uint8)
         while True:
             status = resolve_tokens(
@@ -155,7 +189,8 @@ class CallerResolver:
                 tokens,
                 state,
                 self._heads[rule],
-                front(self._depth_max),
+                *fronts(self._depth_max),
+                self._known,
                 verdicts,
             )
             if status != STACKS_FULL:

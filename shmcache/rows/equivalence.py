@@ -10,17 +10,19 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from shmcache.automaton.grammar_automaton import GrammarAutomaton
+from shmcache.automaton.grammar_automaton import TAIL_CALL, GrammarAutomaton
 from shmcache.limits import Budget
 
 _DEAD = -1
 _TAIL = -2
+_OUT_OF_REACH = -3
+"""Behind a call that takes more bytes than there are rounds."""
 _HASH_SEED = 20260101
 
 
 def state_classes(automaton: GrammarAutomaton, rule: int, rounds_max: int, budget: Budget) -> npt.NDArray[np.int64]:
     """For each state of the rule, in order, the number of its class."""
-    successors = _successors(automaton, rule)
+    successors = _successors(automaton, rule, rounds_max)
     states = automaton.states_of(rule)
     block = np.asarray(automaton.final[states.start : states.stop], dtype=np.int64)
     multipliers = np.random.default_rng(_HASH_SEED).integers(1, 1 << 63, size=successors.shape[1] + 1, dtype=np.uint64)
@@ -50,7 +52,7 @@ def _group(signature: npt.NDArray[np.int64], multipliers: npt.NDArray[np.uint64]
     return result
 
 
-def _successors(automaton: GrammarAutomaton, rule: int) -> npt.NDArray[np.int64]:
+def _successors(automaton: GrammarAutomaton, rule: int, rounds_max: int) -> npt.NDArray[np.int64]:
     """One column for each class of bytes that the rule tells apart, and one for each rule it calls."""
     states = automaton.states_of(rule)
     first = states.start
@@ -59,11 +61,30 @@ def _successors(automaton: GrammarAutomaton, rule: int) -> npt.NDArray[np.int64]
     column = {point: at for at, point in enumerate(points)}
     callees = sorted({callee for state in states for callee, _ in automaton.calls_of(state)})
     call_column = {callee: len(points) + at for at, callee in enumerate(callees)}
+    is_short = {callee: shortest_word_bytes(automaton, callee, rounds_max) < rounds_max for callee in callees}
     table = np.full((len(states), len(points) + len(callees)), _DEAD, dtype=np.int64)
     for at, row in enumerate(rows):
         for low, high, target in row:
             end = column.get(high + 1, len(points))
             table[at, column[low] : end] = target - first
         for callee, return_state in automaton.calls_of(first + at):
-            table[at, call_column[callee]] = return_state - first if return_state >= 0 else _TAIL
+            after = return_state - first if return_state >= 0 else _TAIL
+            table[at, call_column[callee]] = after if is_short[callee] else _OUT_OF_REACH
     return table
+
+
+def shortest_word_bytes(automaton: GrammarAutomaton, rule: int, bytes_max: int) -> int:
+    """A lower bound on the bytes of the rule's words, at most ``bytes_max``; a call counts as one byte."""
+    reached = {int(automaton.rule_start[rule])}
+    frontier = reached
+    for length in range(1, bytes_max + 1):
+        frontier = {target for state in frontier for target in _next_states(automaton, state)} - reached
+        if TAIL_CALL in frontier or any(automaton.final[state] for state in frontier) or not frontier:
+            return length
+        reached |= frontier
+    return bytes_max
+
+
+def _next_states(automaton: GrammarAutomaton, state: int) -> list[int]:
+    edges = [target for _, _, target in automaton.edges_of(state)]
+    return edges + [return_state for _, return_state in automaton.calls_of(state)]

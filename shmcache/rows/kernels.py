@@ -102,67 +102,75 @@ def _push(stacks: Any, parent: int, return_state: int) -> int:
 
 
 @njit(cache=True, inline="always")
-def _add(front: Any, begin: int, end: int, state: int, stack: int) -> int:
+def _add(states: Int32Array, nodes: Int32Array, begin: int, end: int, state: int, node: int) -> int:
     """The level's end after adding an entry that may be there already; FRONT_FULL when there is no room."""
     for at in range(begin, end):
-        if front.state[at] == state and front.stack[at] == stack:
+        if states[at] == state and nodes[at] == node:
             return end
-    if end >= len(front.state) or end - begin >= CONFIGURATION_ENTRIES_MAX:
+    if end >= len(states) or end - begin >= CONFIGURATION_ENTRIES_MAX:
         return FRONT_FULL
-    front.state[end] = state
-    front.stack[end] = stack
+    states[end] = state
+    nodes[end] = node
     return end + 1
 
 
 @njit(cache=True, inline="always")
-def _close(automaton: Any, stacks: Any, front: Any, begin: int, end: int) -> tuple[int, bool]:
-    """Opens calls and returns from ended rules until the level stops growing: its new end (or a status), and ended."""
-    ended = False
-    at = begin
-    while at < end:
-        state = front.state[at]
-        stack = front.stack[at]
-        at += 1
-        if automaton.final[state]:
-            node = stack
-            if node == 0:
-                ended = True
-                node = NO_NODE
-            while node != NO_NODE:
-                return_state = stacks.return_state[node]
-                if return_state < 0:
-                    ended = True
-                else:
-                    end = _add(front, begin, end, return_state, stacks.parent[node])
-                    if end < 0:
-                        return end, ended
-                node = stacks.alternative[node]
-        for call in range(automaton.call_offset[state], automaton.call_offset[state + 1]):
-            below = stack
-            if automaton.call_return[call] >= 0:
-                below = _push(stacks, stack, automaton.call_return[call])
-                if below < 0:
-                    return below, ended
-            end = _add(front, begin, end, automaton.rule_start[automaton.call_rule[call]], below)
-            if end < 0:
-                return end, ended
+def _return(stacks: Any, states: Int32Array, nodes: Int32Array, begin: int, end: int, node: int) -> tuple[int, bool]:
+    """Adds the entries behind a stack that is returned from: the level's new end (or a status), and ended."""
+    ended = node == 0
+    if ended:
+        node = NO_NODE
+    while node != NO_NODE and end >= 0:
+        return_state = stacks.return_state[node]
+        if return_state < 0:
+            ended = True
+        else:
+            end = _add(states, nodes, begin, end, return_state, stacks.parent[node])
+        node = stacks.alternative[node]
     return end, ended
 
 
 @njit(cache=True, inline="always")
-def _step(automaton: Any, stacks: Any, front: Any, begin: int, middle: int, byte: int) -> tuple[int, bool]:
+def _close(
+    automaton: Any, stacks: Any, states: Int32Array, nodes: Int32Array, begin: int, end: int
+) -> tuple[int, bool]:
+    """Opens calls and returns from ended rules until the level stops growing: its new end (or a status), and ended."""
+    final, call_offset = automaton.final, automaton.call_offset
+    ended = False
+    at = begin
+    while at < end:
+        state = states[at]
+        node = nodes[at]
+        at += 1
+        if final[state]:
+            end, is_end = _return(stacks, states, nodes, begin, end, node)
+            ended = ended or is_end
+        for call in range(call_offset[state], call_offset[state + 1]):
+            below = node
+            if automaton.call_return[call] >= 0:
+                below = _push(stacks, node, automaton.call_return[call])
+                if below < 0:
+                    return below, ended
+            if end >= 0:
+                end = _add(states, nodes, begin, end, automaton.rule_start[automaton.call_rule[call]], below)
+    return end, ended
+
+
+@njit(cache=True)
+def _step(
+    automaton: Any, stacks: Any, states: Int32Array, nodes: Int32Array, begin: int, middle: int, byte: int
+) -> tuple[int, bool]:
     """Appends behind the level begin..middle the level after ``byte``: its end (or a status), and ended."""
+    edge_offset, edge_low, edge_high = automaton.edge_offset, automaton.edge_low, automaton.edge_high
     end = middle
     for at in range(begin, middle):
-        state = front.state[at]
-        for edge in range(automaton.edge_offset[state], automaton.edge_offset[state + 1]):
-            if byte <= automaton.edge_high[edge]:
-                if byte >= automaton.edge_low[edge]:
-                    end = _add(front, middle, end, automaton.edge_target[edge], front.stack[at])
-                    if end < 0:
-                        return end, False
+        state = states[at]
+        for edge in range(edge_offset[state], edge_offset[state + 1]):
+            if byte <= edge_high[edge]:
+                if byte >= edge_low[edge] and end >= 0:
+                    end = _add(states, nodes, middle, end, automaton.edge_target[edge], nodes[at])
                 break
-    return _close(automaton, stacks, front, middle, end)
+    return _close(automaton, stacks, states, nodes, middle, end)
 
 
 @njit(cache=True)
@@ -218,7 +226,7 @@ def walk_trie(
                 else:
                     end = FRONT_FULL
         if is_general:
-            end, ended = _step(automaton, stacks, front, begin, middle, node_byte[node])
+            end, ended = _step(automaton, stacks, front_state, front_stack, begin, middle, node_byte[node])
         if end == STACKS_FULL:
             return 0, 0, STACKS_FULL
         if (end == middle and not ended) or end < 0:
@@ -294,6 +302,23 @@ def walk_difference(
     return count
 
 
+@njit(cache=True, inline="always")
+def _resolve_behind(automaton: Any, stacks: Any, blob: UInt8Array, start: int, stop: int, behind: Any) -> int:
+    """ACCEPTED, 0, or a status for ``blob[start:stop]`` from level 0 of ``behind``; later levels are overwritten."""
+    states, nodes, begin = behind.state, behind.stack, behind.begin
+    level = 0
+    ended = False
+    at = start
+    while at < stop and begin[level] < begin[level + 1]:
+        end, ended = _step(automaton, stacks, states, nodes, begin[level], begin[level + 1], blob[at])
+        if end < 0:
+            return end
+        level += 1
+        begin[level + 1] = end
+        at += 1
+    return ACCEPTED if at == stop and (begin[level] < begin[level + 1] or ended) else 0
+
+
 @njit(cache=True)
 def resolve_tokens(
     automaton: Any,
@@ -304,44 +329,73 @@ def resolve_tokens(
     state: int,
     stack: int,
     front: Any,
+    behind: Any,
+    known: UInt8Array,
     verdicts: UInt8Array,
 ) -> int:
     """Decides ``tokens`` (ids in trie order) from one entry: ``verdicts`` gets 0, ACCEPTED or OVERFLOWED for each.
 
-    Neighbours share the levels of their common beginning. Returns a status.
+    A token first runs inside the entry's rule, where neighbours share the levels of their common beginning. Wherever it
+    can leave the rule, the rest of it is tried behind the stack. ``known``, uint8 with an item for each of ``blob`` or
+    empty, remembers for every rest 1 + verdict, or 0; it holds for one stack. Returns a status.
     """
-    front.state[0] = state
-    front.stack[0] = stack
-    front.begin[0] = 0
-    front.begin[1] = 1
-    known = 0
+    states, nodes, begin, left = front.state, front.stack, front.begin, front.ended
+    end = 0
+    if stack != 0:
+        end, _ = _return(stacks, behind.state, behind.stack, 0, 0, stack)
+        end, _ = _close(automaton, stacks, behind.state, behind.stack, 0, end)
+    if end == STACKS_FULL:
+        return STACKS_FULL
+    overflows_behind = end < 0
+    behind.begin[0] = 0
+    behind.begin[1] = max(end, 0)
+    states[0] = state
+    nodes[0] = 0
+    begin[0] = 0
+    begin[1] = 1
+    levels = 0
     previous_start = 0
     previous_length = 0
     for index in range(len(tokens)):
         start = offsets[tokens[index]]
         length = offsets[tokens[index] + 1] - start
         depth = 0
-        shared = min(known, min(length, previous_length))
+        shared = min(levels, min(length, previous_length))
         while depth < shared and blob[start + depth] == blob[previous_start + depth]:
             depth += 1
         verdict = 0
-        while depth < length and front.begin[depth] < front.begin[depth + 1]:
-            end, ended = _step(
-                automaton, stacks, front, front.begin[depth], front.begin[depth + 1], blob[start + depth]
-            )
+        while depth < length and begin[depth] < begin[depth + 1]:
+            end, ended = _step(automaton, stacks, states, nodes, begin[depth], begin[depth + 1], blob[start + depth])
             if end == STACKS_FULL:
                 return STACKS_FULL
             if end < 0:
                 verdict = OVERFLOWED
                 break
             depth += 1
-            front.begin[depth + 1] = end
-            front.ended[depth] = ended
-        is_alive = depth > 0 and (front.begin[depth] < front.begin[depth + 1] or front.ended[depth])
-        if verdict == 0 and depth == length and is_alive:
+            begin[depth + 1] = end
+            left[depth] = ended
+        if depth == length and depth > 0 and (begin[depth] < begin[depth + 1] or left[depth]):
             verdict = ACCEPTED
+        for leave in range(1, min(depth, length - 1) + 1):
+            if verdict == ACCEPTED or not left[leave]:
+                continue
+            rest = start + leave
+            if overflows_behind:
+                result = OVERFLOWED
+            elif len(known) and known[rest]:
+                result = known[rest] - 1
+            else:
+                result = _resolve_behind(automaton, stacks, blob, rest, start + length, behind)
+                if result == STACKS_FULL:
+                    return STACKS_FULL
+                if result < 0:
+                    result = OVERFLOWED
+                if len(known):
+                    known[rest] = result + 1
+            if result:
+                verdict = result
         verdicts[index] = verdict
-        known = depth
+        levels = depth
         previous_start = start
         previous_length = length
     return OK
@@ -374,7 +428,7 @@ def open_start(automaton: Any, stacks: Any, front: Any) -> tuple[int, bool]:
     """The level before any byte, at the beginning of the front: its length (or a status), and ended."""
     front.state[0] = automaton.rule_start[0]
     front.stack[0] = 0
-    end, ended = _close(automaton, stacks, front, 0, 1)
+    end, ended = _close(automaton, stacks, front.state, front.stack, 0, 1)
     if end < 0:
         return end, ended
     return _move_down(automaton, front, 0, end), ended
@@ -401,7 +455,7 @@ def advance(
         front.stack[at] = nodes[at]
     ended = False
     for at in range(start, stop):
-        end, ended = _step(automaton, stacks, front, 0, length, data[at])
+        end, ended = _step(automaton, stacks, front.state, front.stack, 0, length, data[at])
         if end < 0:
             return end, ended
         length = _move_down(automaton, front, length, end)

@@ -101,16 +101,25 @@ _scratch = threading.local()
 
 def front(depth_max: int) -> Front:
     """This thread's room for levels of up to ``depth_max`` bytes; what the last kernel left there is overwritten."""
+    return fronts(depth_max)[0]
+
+
+def fronts(depth_max: int) -> tuple[Front, Front]:
+    """Two such rooms, the first that of :func:`front`."""
+    held: tuple[Front, Front] | None = getattr(_scratch, "fronts", None)
+    if held is None or len(held[0].begin) < depth_max + 3:
+        held = _scratch.fronts = (_new_front(depth_max), _new_front(depth_max))
+    return held
+
+
+def _new_front(depth_max: int) -> Front:
     from shmcache.rows.kernels import Front
 
-    held: Front | None = getattr(_scratch, "front", None)
-    if held is None or len(held.begin) < depth_max + 3:
-        entries = max(8 * CONFIGURATION_ENTRIES_MAX, depth_max + 3)
-        held = _scratch.front = Front(
-            state=np.zeros(entries, dtype=np.int32),
-            stack=np.zeros(entries, dtype=np.int32),
-            begin=np.zeros(depth_max + 3, dtype=np.int32),
-            ended=np.zeros(depth_max + 3, dtype=np.uint8),
-            left=np.zeros(depth_max + 3, dtype=np.uint8),
-        )
-    return held
+    entries = max(8 * CONFIGURATION_ENTRIES_MAX, depth_max + 3)
+    return Front(
+        state=np.zeros(entries, dtype=np.int32),
+        stack=np.zeros(entries, dtype=np.int32),
+        begin=np.zeros(depth_max + 3, dtype=np.int32),
+        ended=np.zeros(depth_max + 3, dtype=np.uint8),
+        left=np.zeros(depth_max + 3, dtype=np.uint8),
+    )

@@ -67,7 +67,7 @@ def _is_cached(directory: Path) -> bool:
 def _run_all() -> None:
     """Runs every kernel on an automaton of one rule ``a`` and a trie of one token ``a``."""
     from shmcache.rows import kernels
-    from shmcache.rows.stacks import StackTable, front
+    from shmcache.rows.stacks import StackTable, fronts
 
     automaton = GrammarAutomaton(
         edge_offset=frozen([0, 1, 1], np.int32),
@@ -90,12 +90,13 @@ def _run_all() -> None:
         node_first_token=frozen([0, 0, 1], np.int32),
     )
     stacks = StackTable().arrays
-    room = front(1)
+    room, behind = fronts(1)
     token = np.zeros(1, dtype=np.int32)
     kernels.walk_trie(arrays, stacks, trie, 0, room, token, token.copy())
     kernels.walk_difference(arrays, trie, 0, 1, room, token, np.zeros(1, dtype=np.uint8))
     offsets, blob = frozen([0, 1], np.int64), frozen([97], np.uint8)
     verdicts = np.zeros(1, dtype=np.uint8)
-    kernels.resolve_tokens(arrays, stacks, offsets, blob, frozen([0], np.int32), 0, 0, room, verdicts)
+    known = np.zeros(0, dtype=np.uint8)
+    kernels.resolve_tokens(arrays, stacks, offsets, blob, frozen([0], np.int32), 0, 0, room, behind, known, verdicts)
     kernels.open_start(arrays, stacks, room)
     kernels.advance(arrays, stacks, token, token, blob, 0, 1, room)
