@@ -91,6 +91,11 @@ class GrammarAutomaton:
         part = slice(int(self.call_offset[state]), int(self.call_offset[state + 1]))
         return list(zip(self.call_rule[part].tolist(), self.call_return[part].tolist(), strict=True))
 
+    def begins_tokens(self) -> npt.NDArray[np.bool_]:
+        """Bool (S): whether the state has byte edges; a matcher stands only in those that do."""
+        has_edges: npt.NDArray[np.bool_] = self.edge_offset[1:] != self.edge_offset[:-1]
+        return has_edges
+
     def check_bounds(self) -> None:
         """Raises :class:`SegmentError` unless every index points into the array it is for."""
         states, rules = self.state_count, self.rule_count

@@ -88,7 +88,7 @@ def open_image(buffer: Readable, *, expected_key: bytes | None = None) -> Image:
     automaton = GrammarAutomaton.from_arrays(arrays[:_AUTOMATON_ARRAYS], bool(root_nullable))
     rows = RowTable(*arrays[_AUTOMATON_ARRAYS:-1])
     automaton.check_bounds()
-    rows.check_bounds(automaton.state_count, -(-width // 32), min(vocabulary_size, width))
+    rows.check_bounds(automaton.begins_tokens(), -(-width // 32), min(vocabulary_size, width))
     return Image(
         key=key,
         vocabulary_fingerprint=_bytes(words[_KEY_WORDS : _KEY_WORDS + _FINGERPRINT_WORDS]),
