@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from shmcache.errors import SourceError
-from shmcache.grammar.ir import Characters, Choice, Expression, Grammar, Literal, Reference, Regular, Repeat, Sequence
+from shmcache.grammar.ir import (
+    Characters,
+    Choice,
+    Expression,
+    Grammar,
+    Graph,
+    Literal,
+    Reference,
+    Regular,
+    Repeat,
+    Sequence,
+)
 from shmcache.regular.dfa import Dfa
 
 WIDE_SYMBOLS = 64
@@ -35,6 +46,8 @@ def walk(expression: Expression) -> Iterator[Expression]:
             pending.extend(reversed(here.options))
         elif isinstance(here, Repeat):
             pending.append(here.item)
+        elif isinstance(here, Graph):
+            pending.extend(item for _, item, _ in reversed(here.edges))
 
 
 def references(expression: Expression) -> list[str]:

@@ -8,7 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from shmcache.automaton.inlining import reachable_graph
-from shmcache.grammar.ir import Characters, Choice, Expression, Grammar, Literal, Reference, Regular, Repeat, Sequence
+from shmcache.grammar.ir import (
+    Characters,
+    Choice,
+    Expression,
+    Grammar,
+    Graph,
+    Literal,
+    Reference,
+    Regular,
+    Repeat,
+    Sequence,
+)
 from shmcache.limits import Budget
 from shmcache.regular.code_points import CodePoints
 from shmcache.regular.dfa import Dfa
@@ -86,6 +97,8 @@ class _Lowering:
                 self._pending.extend((option, source, target) for option in reversed(options))
             case Repeat(item, minimum, maximum):
                 self._lower_repeat(item, minimum, maximum, source, target)
+            case Graph():
+                self._lower_graph(expression, source, target)
 
     def _encode(self, code_points: CodePoints) -> Dfa:
         encoded = self._encoded.get(code_points)
@@ -110,6 +123,12 @@ class _Lowering:
             return
         stops = [source, *(self._nfa.add_state() for _ in items[:-1]), target]
         self._pending.extend((item, stops[at], stops[at + 1]) for at, item in reversed(list(enumerate(items))))
+
+    def _lower_graph(self, graph: Graph, source: int, target: int) -> None:
+        states = [self._nfa.add_state() for _ in range(graph.state_count)]
+        self._nfa.add_epsilon(source, states[0])
+        self._nfa.add_epsilon(states[graph.final], target)
+        self._pending.extend((item, states[before], states[after]) for before, item, after in reversed(graph.edges))
 
     def _lower_repeat(self, item: Expression, minimum: int, maximum: int | None, source: int, target: int) -> None:
         if maximum is not None and maximum < minimum:

@@ -65,7 +65,20 @@ class Repeat:
     maximum: int | None
 
 
-Expression = Literal | Characters | Regular | Reference | Sequence | Choice | Repeat
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """States joined by expressions: what is spelt along any path from state 0 to ``final``.
+
+    ``edges`` are (source, expression, target), with states below ``state_count``. For languages whose tree of choices
+    and sequences would have to repeat large parts.
+    """
+
+    state_count: int
+    edges: tuple[tuple[int, Expression, int], ...]
+    final: int
+
+
+Expression = Literal | Characters | Regular | Reference | Sequence | Choice | Repeat | Graph
 
 EMPTY = Sequence(())
 NOTHING = Choice(())

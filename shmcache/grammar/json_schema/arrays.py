@@ -47,6 +47,9 @@ class ArraySet:
 
 ANY_ARRAY = ArraySet()
 
+_INLINED_COUNT_MAX = 16
+"""Where more items than this are counted, an item stays a call: its automaton would be copied for each."""
+
 KEYWORDS = ("items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains")
 
 
@@ -125,6 +128,8 @@ def array_expression(
         maximum = len(prefix)
     if maximum is not None and maximum < arrays.minimum:
         raise SourceError("an array without members was to be spelt")  # excluded before: nothing satisfies its node
+    if rest is not None and max(arrays.minimum, maximum or 0) > _INLINED_COUNT_MAX:
+        rest = rules.kept(rest)
     if maximum == 0:
         return rules.brackets(b"[", b"]", None, level, may_be_empty=True)
     members = _items(prefix, rest, max(arrays.minimum, 1), maximum, rules.layout.comma(level))

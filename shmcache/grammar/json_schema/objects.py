@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from shmcache.grammar.ir import Choice, Expression
-from shmcache.grammar.json_schema.expressions import optional, repeat, sequence
+from shmcache.grammar.ir import Expression
+from shmcache.grammar.json_schema.expressions import sequence
 from shmcache.grammar.json_schema.keywords import Keywords
+from shmcache.grammar.json_schema.members import Member, member_graph
 from shmcache.grammar.json_schema.nodes import ANYTHING, NEVER, Node, Openness, both, node_of
 from shmcache.grammar.json_schema.rules import Rules
 from shmcache.grammar.json_schema.strings import Strings
@@ -113,53 +114,18 @@ def object_expression(
 
     A name whose value nothing satisfies is absent, and not among the other names either.
     """
-    members: list[Expression] = []
-    needed: list[bool] = []
+    layout = rules.layout
     required = set(objects.required)
+    members: list[Member] = []
     for name, node in objects.properties:
         expression = value(node)
         if expression is not None:
-            members.append(sequence(strings.name(name), rules.layout.colon, expression))
-            needed.append(name in required)
-    comma = rules.layout.comma(level)
-    more: Expression = sequence()
+            members.append(Member(name, sequence(layout.colon, expression), name in required))
     extra = value(objects.extra)
+    other: Expression | None = None
     if extra is not None:
         names = strings.other_name(frozenset(name for name, _ in objects.properties), rules)
-        member = sequence(names, rules.layout.colon, extra)
-        more = repeat(sequence(comma, member), 0, None)
-        if not members:
-            return rules.brackets(b"{", b"}", sequence(member, more), level, may_be_empty=True)
-    elif not members:
-        return rules.brackets(b"{", b"}", None, level, may_be_empty=True)
-    if True in needed:
-        content = _around_required(members, needed, comma, more)
-        return rules.brackets(b"{", b"}", content, level, may_be_empty=False)
-    content = sequence(_some(members, comma), more)
-    if extra is not None:
-        content = Choice((content, sequence(member, more)))
-    return rules.brackets(b"{", b"}", content, level, may_be_empty=True)
-
-
-def _around_required(members: list[Expression], needed: list[bool], comma: Expression, more: Expression) -> Expression:
-    """The first required member has no comma of its own: those before it bring theirs behind, those after it before."""
-    pivot = needed.index(True)
-    before = [optional(sequence(member, comma)) for member in members[:pivot]]
-    behind = [
-        sequence(comma, member) if is_needed else optional(sequence(comma, member))
-        for member, is_needed in zip(members[pivot + 1 :], needed[pivot + 1 :], strict=True)
-    ]
-    return sequence(*before, members[pivot], *behind, more)
-
-
-def _some(members: list[Expression], comma: Expression) -> Expression:
-    """At least one of the members, all optional, in order.
-
-    Either the first one present is in the left half, and all of the right half are optional behind it, or it is in the
-    right half: n log n members in all, where a list of the possible first ones would take n squared.
-    """
-    if len(members) == 1:
-        return members[0]
-    middle = len(members) // 2
-    right = [optional(sequence(comma, member)) for member in members[middle:]]
-    return Choice((sequence(_some(members[:middle], comma), *right), _some(members[middle:], comma)))
+        other = sequence(names, layout.colon, extra)
+    may_be_empty = not any(member.is_required for member in members)
+    content = member_graph(members, other, layout.comma(level), strings) if members or other is not None else None
+    return rules.brackets(b"{", b"}", content, level, may_be_empty=may_be_empty)

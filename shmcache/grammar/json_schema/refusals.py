@@ -98,9 +98,8 @@ class Refusals:
 
     def check(self, keywords: Keywords, shape: Shape) -> None:
         """Refuses every keyword that would narrow ``shape`` and is not enforced."""
-        for name in keywords.schema.keys() & _REFUSED.keys():
-            concerns, has_effect = _REFUSED[name]
-            if name == "if" and "then" not in keywords and "else" not in keywords:
+        for name, (concerns, has_effect) in _REFUSED.items():
+            if name not in keywords or (name == "if" and "then" not in keywords and "else" not in keywords):
                 continue
             if concerns(shape) and has_effect(keywords.schema[name]):
                 self.refuse(

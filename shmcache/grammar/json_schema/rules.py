@@ -7,25 +7,15 @@ layout only, so that their rows are found again by other grammars. Must never kn
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import cache
 
 from shmcache.grammar import ir
 from shmcache.grammar.ir import Choice, Expression, Grammar, Literal, Reference, Regular
 from shmcache.grammar.json_schema.expressions import repeat, sequence
 from shmcache.grammar.json_schema.layout import LEVEL_MAX, Layout
 from shmcache.grammar.json_schema.number_automata import any_integer, any_number
-from shmcache.limits import Budget
-from shmcache.regular.code_points import ANY
-from shmcache.regular.encode import encode_json_string
-from shmcache.regular.operations import everything
+from shmcache.grammar.json_schema.string_automata import any_string
 
 ROOT = "root"
-
-
-@cache
-def _any_string() -> Expression:
-    quote = Literal(b'"')
-    return sequence(quote, Regular(encode_json_string(everything(ANY), Budget())), quote)
 
 
 class Rules:
@@ -51,13 +41,19 @@ class Rules:
             self._bodies[name] = make_body()
         return Reference(name)
 
+    def kept(self, expression: Expression) -> Expression:
+        """The same expression; a rule that it calls is never made part of its callers."""
+        if isinstance(expression, Reference):
+            self._shared.add(expression.rule)
+        return expression
+
     def grammar(self, warnings: tuple[ir.Warning, ...]) -> Grammar:
         """The grammar of all rules defined."""
         return Grammar(dict(self._bodies), ROOT, frozenset(self._shared), warnings)
 
     def string(self) -> Reference:
         """Any JSON string."""
-        return self._generic("json_string", _any_string)
+        return self._generic("json_string", lambda: Regular(any_string()))
 
     def number(self) -> Reference:
         """Any JSON number."""
@@ -83,8 +79,9 @@ class Rules:
         return f"{name}_{level}" if self.layout.depends_on_level else name
 
     def _generic(self, name: str, make_body: Callable[[], Expression]) -> Reference:
-        if name not in self._shared:
-            self._shared.add(name)  # first: the body may call the rule itself
+        if name not in self._names:
+            self._names[name] = name  # first: the body may call the rule itself
+            self._shared.add(name)
             self._bodies[name] = make_body()
         return Reference(name)
 

@@ -13,20 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import reduce
 
 from shmcache.errors import SourceError, UnsupportedError
 from shmcache.grammar.ir import Expression, Literal, Regular
-from shmcache.grammar.json_schema.expressions import choice, repeat, sequence
+from shmcache.grammar.json_schema.counting import counted_string
 from shmcache.grammar.json_schema.keywords import Keywords
 from shmcache.grammar.json_schema.rules import Rules
+from shmcache.grammar.json_schema.string_automata import quoted
 from shmcache.grammar.regex import search_automaton
 from shmcache.limits import Budget
 from shmcache.regular.code_points import ANY, CodePoints
 from shmcache.regular.dfa import Dfa
 from shmcache.regular.encode import encode_json_string
 from shmcache.regular.operations import (
-    characters,
     everything,
     intersect,
     length_between,
@@ -35,13 +35,7 @@ from shmcache.regular.operations import (
     words,
 )
 
-_QUOTE = Literal(b'"')
 _ESCAPABLE_IN_NAMES = ~CodePoints.of((0x20, 0x7E))
-
-_DIRECT_COUNT_MAX = 512
-_BLOCK_LENGTH = 256
-"""Longer counts are made of blocks of this many characters, of blocks of so many blocks, and so on: the rules that
-count to n have about ``_BLOCK_LENGTH * log(n)`` states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +95,7 @@ class Strings:
         self._budget = budget
         self._patterns: dict[str, Dfa] = {}
         self._texts: dict[StringSet, Dfa] = {}
+        self._name_characters: dict[str, Expression] = {}
 
     def read(self, keywords: Keywords, *, with_pattern: bool) -> StringSet:
         """What ``minLength``, ``maxLength`` and ``pattern`` say. Raises the errors of the pattern with its pointer."""
@@ -160,23 +155,25 @@ class Strings:
 
     def _body(self, sets: tuple[StringSet, ...], rules: Rules) -> Expression:
         if len(sets) == 1 and sets[0].is_mere_length:
-            return sequence(_QUOTE, _characters_between(sets[0].minimum, sets[0].maximum, rules), _QUOTE)
-        text = self.text_automaton(sets[0])
-        for other in sets[1:]:
-            text = unite(text, self.text_automaton(other), self._budget)
+            return counted_string(sets[0].minimum, sets[0].maximum, rules, self._budget)
+        automata = [self.text_automaton(one) for one in sets]
+        text = reduce(lambda one, other: unite(one, other, self._budget), automata)
         if all(one.constants is not None for one in sets):
             return self._fixed(text)
-        return sequence(_QUOTE, Regular(encode_json_string(text, self._budget)), _QUOTE)
+        return Regular(quoted(encode_json_string(text, self._budget)))
 
     def _fixed(self, text: Dfa) -> Expression:
-        spelled = encode_json_string(text, self._budget, escapable=_ESCAPABLE_IN_NAMES)
-        return sequence(_QUOTE, Regular(spelled), _QUOTE)
+        return Regular(quoted(encode_json_string(text, self._budget, escapable=_ESCAPABLE_IN_NAMES)))
 
-    def name(self, name: str) -> Expression:
-        """The name of a property, quotes included."""
-        if all(" " <= character <= "~" and character not in '"\\' for character in name):
-            return Literal(b'"' + name.encode() + b'"')
-        return self._fixed(words([name], self._budget))
+    def name_character(self, character: str) -> Expression:
+        """One character of the name of a property."""
+        if " " <= character <= "~" and character not in '"\\':
+            return Literal(character.encode())
+        known = self._name_characters.get(character)
+        if known is None:
+            spelled = encode_json_string(words([character], self._budget), self._budget, escapable=_ESCAPABLE_IN_NAMES)
+            known = self._name_characters[character] = Regular(spelled)
+        return known
 
     def other_name(self, names: frozenset[str], rules: Rules) -> Expression:
         """Any name but these, quotes included.
@@ -195,49 +192,3 @@ def _satisfies(text: str, strings: StringSet, patterns: list[Dfa]) -> bool:
     if any("\ud800" <= character <= "\udfff" for character in text):
         return False  # a lone surrogate has no UTF-8
     return all(pattern.accepts(map(ord, text)) for pattern in patterns)
-
-
-@cache
-def _one_character() -> Expression:
-    return Regular(encode_json_string(characters(ANY), Budget()))
-
-
-def _characters_between(minimum: int, maximum: int | None, rules: Rules) -> Expression:
-    if maximum is None:
-        return sequence(_exactly(minimum, rules), repeat(_one_character(), 0, None))
-    if maximum <= _DIRECT_COUNT_MAX:
-        return repeat(_one_character(), minimum, maximum)
-    return sequence(_exactly(minimum, rules), _up_to(maximum - minimum, rules))
-
-
-def _block(power: int, rules: Rules) -> Expression:
-    """``_BLOCK_LENGTH**power`` characters."""
-    if power == 0:
-        return _one_character()
-    return rules.shared(("characters", power), lambda: repeat(_block(power - 1, rules), _BLOCK_LENGTH, _BLOCK_LENGTH))
-
-
-def _exactly(count: int, rules: Rules) -> Expression:
-    parts: list[Expression] = []
-    power = 0
-    while count:
-        count, digit = divmod(count, _BLOCK_LENGTH)
-        parts.append(repeat(_block(power, rules), digit, digit))
-        power += 1
-    return sequence(*reversed(parts))
-
-
-def _up_to(count: int, rules: Rules) -> Expression:
-    """At most ``count`` characters. A number of characters is composed of blocks in one way only: as its digits say."""
-    power = 0
-    any_below: Expression = sequence()  # 0 up to _BLOCK_LENGTH**power - 1 characters
-    result: Expression = sequence()
-    while count:
-        count, digit = divmod(count, _BLOCK_LENGTH)
-        block = _block(power, rules)
-        if digit:
-            fewer = sequence(repeat(block, 0, digit - 1), any_below)
-            result = choice((fewer, sequence(repeat(block, digit, digit), result)))
-        any_below = sequence(repeat(block, 0, _BLOCK_LENGTH - 1), any_below)
-        power += 1
-    return result
