@@ -152,7 +152,7 @@ class Host:
         return self._hold(mapping, attachment, image.generation, entry)
 
     def _hold(self, mapping: Mapping, attachment: Attachment, generation: int, entry: Entry | None) -> Held:
-        image = open_image(mapping.payload, expected_key=mapping.header.key)
+        image = open_image(mapping.payload, expected_key=mapping.header.key, check_bounds=False)
         size_bytes = entry.charged_bytes if entry else mapping.size_bytes
         grammar = CompiledGrammar(image, self._vocabulary, generation=generation, memory_size_bytes=size_bytes)
         return Held(grammar, attachment, generation, entry.slot if entry else None)
