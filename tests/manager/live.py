@@ -39,6 +39,9 @@ from shmcache.vocabulary.vocabulary import Vocabulary
 from shmcache_workers.compile_worker import CompileWorker
 from tests.workers.gated_compiler import GUARD_SECONDS, compile_at_gate, source_of
 
+START_GUARD_SECONDS = 60.0
+"""For waits that no gate holds up, in which processes start on a machine that may be busy."""
+
 COMPILER = "tests.workers.gated_compiler:compile_at_gate"
 REPOSITORY = Path(__file__).resolve().parents[2]
 VOCABULARY = Vocabulary([bytes([byte]) for byte in range(256)] + [b"</s>"], stop_token_ids=[256])
@@ -88,10 +91,10 @@ def fail(message: str) -> Any:
     raise AssertionError(message)
 
 
-def pause(condition: Callable[[], bool], message: str) -> None:
-    """Waits, without a clock of its own, until a condition that the manager brings about holds."""
+def pause(condition: Callable[[], bool], message: str, guard_seconds: float = GUARD_SECONDS) -> None:
+    """Asks again and again until a condition that the manager brings about holds."""
     poller = select.poll()
-    for _ in range(int(GUARD_SECONDS / 0.01)):
+    for _ in range(int(guard_seconds / 0.01)):
         if condition():
             return
         poller.poll(10)
@@ -146,6 +149,14 @@ class Asker:
         """The compile of grammar ``name``, waited for."""
         return self.wait(self.start(name, **what))
 
+    def await_workers(self, count: int) -> None:
+        """Waits until so many workers are there and have nothing to do."""
+
+        def are_there() -> bool:
+            return [worker["state"] for worker in self.stats()["workers"]] == count * ["idle"]
+
+        pause(are_there, "workers did not come up", START_GUARD_SECONDS)
+
     def give_vocabulary(self) -> Answer:
         """Has the vocabulary built."""
         fingerprint = self._vocabulary.fingerprint
@@ -157,7 +168,7 @@ class Asker:
             )
         finally:
             os.close(descriptor)
-        return self.wait(request)
+        return self.wait(request, START_GUARD_SECONDS)
 
     def send(self, kind: type[wire.Message], *fields: Any, passed: Sequence[int] = (), **named: Any) -> int:
         self._request += 1
@@ -168,11 +179,11 @@ class Asker:
         """A request and its reply."""
         return wire.expect(self.wait(self.send(kind, *fields)).message, expected)
 
-    def wait(self, request: int) -> Answer:
+    def wait(self, request: int, guard_seconds: float = GUARD_SECONDS) -> Answer:
         """The answer to a request; others that come meanwhile are kept."""
         while request not in self._answers:
             try:
-                message, descriptors = self.channel.receive(GUARD_SECONDS)
+                message, descriptors = self.channel.receive(guard_seconds)
             except TimeoutError:
                 fail(f"request {request} was not answered")
             mapping = map_segment(descriptors[0]) if isinstance(message, wire.Image) else None

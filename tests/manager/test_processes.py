@@ -19,7 +19,18 @@ from shmcache.memory.layout import ManagerState
 from shmcache.memory.names import Namespace, object_path
 from shmcache.memory.objects import list_objects
 from shmcache.memory.segments import create_segment, map_segment
-from tests.manager.live import COMPILER, GUARD_SECONDS, VOCABULARY, Asker, Live, fail, key, manager_process, pause
+from tests.manager.live import (
+    COMPILER,
+    GUARD_SECONDS,
+    START_GUARD_SECONDS,
+    VOCABULARY,
+    Asker,
+    Live,
+    fail,
+    key,
+    manager_process,
+    pause,
+)
 from tests.workers.gated_compiler import source_of
 
 BAD = SourceError("bad", line=2, column=3).to_plain()
@@ -31,6 +42,7 @@ ASKERS = 16
 def live(namespace: str) -> Iterator[Live]:
     with manager_process(namespace, "--workers", "2") as live:
         live.asker().give_vocabulary()
+        live.askers[0].await_workers(2)
         yield live
 
 
@@ -54,6 +66,7 @@ def test_the_fence(namespace: str, limit: str, ending: str) -> None:
     with manager_process(namespace, "--workers", "2", "--limit-bytes", limit) as live:
         first, second = live.asker(), live.asker()
         first.give_vocabulary()
+        first.await_workers(2)
         gate = live.gate()
         error = {"error": BAD} if ending == "exception" else {}
         held = first.start("g", gate=gate.path, rows={ROW: "old row"}, **error)
@@ -137,15 +150,16 @@ def test_the_compile_of_a_killed_worker_goes_to_another(live: Live) -> None:
     assert second != victim
     gate.open()
     assert asker.wait(request).image["pid"] == second
-    pause(lambda: len(asker.stats()["workers"]) == 2, "the dead worker was not replaced")
+    asker.await_workers(2)
     at_rest(live, asker)
 
 
 def test_a_grammar_that_kills_every_worker_is_a_limit_error(live: Live) -> None:
     asker = live.askers[0]
-    answer = asker.compile("g", die=signal.SIGSEGV)
+    answer = asker.wait(asker.start("g", die=signal.SIGSEGV), START_GUARD_SECONDS)
     assert answer.code == "LIMIT"
     assert wire.expect(answer.message, wire.Refused).details["limit"] == "compile_attempts"
+    asker.await_workers(2)
     assert asker.compile("h").serial > 0
 
 
@@ -155,7 +169,7 @@ def test_a_worker_past_its_deadline_is_killed(live: Live) -> None:
     answer = asker.wait(request)
     assert wire.expect(answer.message, wire.Refused).details == {"limit": "seconds", "value": 0.1}
     assert asker.compile("h").serial > 0
-    pause(lambda: len(asker.stats()["workers"]) == 2, "the killed worker was not replaced")
+    asker.await_workers(2)
 
 
 def test_a_compile_that_looks_at_the_time_ends_by_itself(live: Live) -> None:
