@@ -138,7 +138,7 @@ class ManagerCore:
             return
         compile_ = self.compiles.find(event.tier, event.key, generation)
         if compile_ is not None:
-            self._count("coalesced")
+            self._count("coalesced", event.tier)
             self._emit(fx.DropSource(event.source))
         else:
             compile_ = self.compiles.open(event, generation, limits)
@@ -299,7 +299,7 @@ class ManagerCore:
                 self.outcomes.fail(compile_, plain_error(VOCABULARY_MISSING, "the vocabulary is gone: send it again"))
                 return
         if compile_.attempts == 0:
-            self._count("started")
+            self._count("started", compile_.tier)
         self.compiles.start(compile_, worker.number)
         self.workers.busy(worker, compile_.job, self._now + compile_.limits.seconds_max + self.policy.grace_seconds)
         self._emit(
@@ -337,8 +337,10 @@ class ManagerCore:
     def _emit(self, effect: fx.Effect) -> None:
         self._effects.append(effect)
 
-    def _count(self, counter: str) -> None:
-        self._emit(fx.Count(counter))
+    def _count(self, counter: str, tier: Tier) -> None:
+        # The counters are about grammars: building a vocabulary's trie is no compile.
+        if tier is Tier.GRAMMAR:
+            self._emit(fx.Count(counter))
 
     def _peers(self) -> frozenset[Peer]:
         clients = (("client", number) for number in self._clients)

@@ -14,6 +14,7 @@ from shmcache.manager import events as ev
 from shmcache.manager.compiles import Compile, Compiles, Waiter
 from shmcache.manager.entries import ANY_GENERATION, Entries
 from shmcache.manager.refusals import Refusals, is_deterministic
+from shmcache.memory.layout import Tier
 
 KEY_MISMATCH = "KEY_MISMATCH"
 """Code of a job whose source does not have the key that was asked for: the fault of whoever sent the source."""
@@ -39,7 +40,7 @@ class Outcomes:
 
     def deliver(self, compile_: Compile, event: ev.CommitAsked, outcome: str) -> None:
         """The waiters get the image just committed; only a ``ready`` one has a serial."""
-        self._emit(fx.Count("fenced" if outcome == "fenced" else "succeeded"))
+        self._count(compile_, "fenced" if outcome == "fenced" else "succeeded")
         serial = event.serial if outcome == "ready" else 0
         for waiter in self._conclude(compile_):
             self._emit(
@@ -56,7 +57,7 @@ class Outcomes:
 
     def refuse_all(self, compile_: Compile, error: ev.PlainError) -> None:
         """Tells the waiters, but for those whom a compile under larger limits may still serve."""
-        self._emit(fx.Count("refused" if is_deterministic(error) else "failed"))
+        self._count(compile_, "refused" if is_deterministic(error) else "failed")
         if compile_.generation in (self._entries.generation, ANY_GENERATION):
             self._refusals.remember(compile_.key, error, compile_.limits)
         waiters = self._compiles.conclude(compile_)
@@ -95,4 +96,9 @@ class Outcomes:
     def _count_failure(self, compile_: Compile) -> None:
         # One that never started does not count as started either.
         if compile_.attempts:
-            self._emit(fx.Count("failed"))
+            self._count(compile_, "failed")
+
+    def _count(self, compile_: Compile, counter: str) -> None:
+        # The counters are about grammars: building a vocabulary's trie is no compile.
+        if compile_.tier is Tier.GRAMMAR:
+            self._emit(fx.Count(counter))
