@@ -12,6 +12,7 @@ grammar admits them. Numbers keep every digit, and ``1.0`` stays apart from ``1`
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from shmcache.errors import LimitError, SourceError, UnsupportedError
 from shmcache.grammar.schema_keywords import (
     ANNOTATION,
+    ANNOTATIONS,
     DATA,
     SCHEMA,
     SCHEMAS,
@@ -41,6 +43,12 @@ KINDS = ("json_schema", "ebnf", "regex", "structural_tag", "builtin_json")
 
 OptionValue = str | int | bool | None | tuple[str, ...]
 
+# A reference whose pointer leads through an annotation, and not to a property or a definition that has such a name.
+_REFERENCE_TO_ANNOTATION = re.compile(
+    r'"\$ref":"[^"#]*#[^"]*(?<!/properties)(?<!/\$defs)(?<!/definitions)/(?:'
+    + "|".join(sorted(map(re.escape, ANNOTATIONS)))
+    + r')[/"]'
+)
 _CONSTANTS = {None: "null", True: "true", False: "false"}
 
 
@@ -109,8 +117,10 @@ _Piece = str | tuple[Any, int, int]
 """A finished piece of text, or (value still to be written, what it is, its depth)."""
 
 
-def canonical_json(document: Any, *, is_schema: bool) -> str:
+def canonical_json(document: Any, *, is_schema: bool, keeps_annotations: bool = False) -> str:
     """The canonical text of a JSON document given as plain Python data; with ``is_schema``, of a JSON Schema.
+
+    ``keeps_annotations`` is for the odd schema that refers to a part of its own ``examples`` or the like.
 
     Written with an explicit stack: the depth of the document never becomes the depth of the interpreter's stack.
     """
@@ -127,7 +137,7 @@ def canonical_json(document: Any, *, is_schema: bool) -> str:
             if depth > SCHEMA_DEPTH_MAX:
                 raise _too_deep()
             if isinstance(value, dict):
-                pieces = _object_pieces(value, role, depth + 1)
+                pieces = _object_pieces(value, role, depth + 1, keeps_annotations)
             elif isinstance(value, (list, tuple)):
                 pieces = _list_pieces(value, role, depth + 1)
             else:
@@ -142,14 +152,16 @@ def canonical_json(document: Any, *, is_schema: bool) -> str:
     return "".join(parts)
 
 
-def _object_pieces(value: dict[str, Any], role: int, depth: int) -> list[_Piece]:
+def _object_pieces(value: dict[str, Any], role: int, depth: int, keeps_annotations: bool) -> list[_Piece]:
     pieces: list[_Piece] = []
     text, separator = "", "{"
     for name in sorted(value) if role in (SCHEMA, SORTED_SCHEMAS) else value:
         if role == SCHEMA:
             under = UNDER_KEYWORD.get(name, DATA)
             if under == ANNOTATION:
-                continue
+                if not keeps_annotations:
+                    continue
+                under = DATA
         else:
             under = DATA if role == DATA else SCHEMA
         member = value[name]
@@ -229,7 +241,10 @@ class Source:
             ("separators", _checked_separators(separators)),
             ("strict_mode", bool(strict_mode)),
         )
-        return Source("json_schema", canonical_json(schema, is_schema=True), options)
+        text = canonical_json(schema, is_schema=True)
+        if '"$ref"' in text and _REFERENCE_TO_ANNOTATION.search(text):
+            text = canonical_json(schema, is_schema=True, keeps_annotations=True)
+        return Source("json_schema", text, options)
 
     @staticmethod
     def ebnf(text: str, root_rule_name: str = "root") -> Source:

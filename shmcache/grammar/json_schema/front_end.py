@@ -15,7 +15,7 @@ from shmcache.grammar.json_schema.document import Document
 from shmcache.grammar.json_schema.exploration import Exploration, Place
 from shmcache.grammar.json_schema.expressions import choice
 from shmcache.grammar.json_schema.layout import LEVEL_MAX, Layout
-from shmcache.grammar.json_schema.nodes import Node, both, node_of
+from shmcache.grammar.json_schema.nodes import Node, node_of
 from shmcache.grammar.json_schema.numbers import Numbers
 from shmcache.grammar.json_schema.objects import ANY_OBJECT, object_expression
 from shmcache.grammar.json_schema.options import JsonSchemaOptions
@@ -40,11 +40,8 @@ def json_schema_grammar(schema: Any, options: JsonSchemaOptions, budget: Budget)
     layout = Layout(options)
     lenient = Exploration(Reader(document, strings, Leniency(), budget), numbers, strings, budget, is_strict=False)
 
-    def are_disjoint(first: Node, second: Node) -> bool:
-        return not lenient.is_satisfiable(lenient.root(both(first, second)))
-
     exploration = Exploration(
-        Reader(document, strings, refusals, budget, are_disjoint),
+        Reader(document, strings, refusals, budget, lambda node: lenient.is_satisfiable(lenient.root(node))),
         numbers,
         strings,
         budget,

@@ -171,9 +171,9 @@ class Numbers:
         return result
 
     def _constants(self, numbers: NumberSet, spellings: frozenset[str]) -> Dfa:
-        shortest_only = numbers.is_integer and self._canonical
         admitted = [text for text in spellings if _satisfies(Decimal(text), numbers)]
-        return words(sorted(form for text in admitted for form in _forms(text, shortest_only)), self._budget)
+        forms = (form for text in admitted for form in _forms(text, self._canonical, is_integer=numbers.is_integer))
+        return words(sorted(forms), self._budget)
 
 
 def _satisfies(value: Decimal, numbers: NumberSet) -> bool:
@@ -186,8 +186,8 @@ def _satisfies(value: Decimal, numbers: NumberSet) -> bool:
     return all(Fraction(_checked(value)) % Fraction(_checked(divisor)) == 0 for divisor in numbers.divisors)
 
 
-def _forms(spelling: str, shortest_only: bool) -> Iterable[str]:
-    """The shortest spelling without exponent, and where the schema itself writes more: its own, and one with ``.0``."""
+def _forms(spelling: str, canonical: bool, *, is_integer: bool) -> Iterable[str]:
+    """The shortest spelling without exponent; where the schema itself writes more, its own, and one with ``.0``."""
     value = Decimal(spelling)
     if _digit_count(value) > NUMBER_DIGITS_MAX:
         yield spelling
@@ -198,7 +198,7 @@ def _forms(spelling: str, shortest_only: bool) -> Iterable[str]:
     if plain == "-0":
         plain = "0"
     yield plain
-    if spelling != plain and not shortest_only:
+    if (spelling != plain and not is_integer) or not canonical:
         yield spelling
         if is_integral(value):
             yield f"{plain}.0"

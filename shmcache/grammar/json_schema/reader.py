@@ -19,7 +19,7 @@ from shmcache.grammar.json_schema import arrays, objects
 from shmcache.grammar.json_schema.arrays import ANY_ARRAY, ArraySet, constant_array, read_arrays
 from shmcache.grammar.json_schema.document import FALSE, TRUE, Document
 from shmcache.grammar.json_schema.keywords import Keywords, Number, exact_number
-from shmcache.grammar.json_schema.nodes import Node, node_of
+from shmcache.grammar.json_schema.nodes import Node, both, node_of
 from shmcache.grammar.json_schema.numbers import constant_numbers, read_numbers
 from shmcache.grammar.json_schema.objects import ANY_OBJECT, ObjectSet, constant_object, read_objects
 from shmcache.grammar.json_schema.refusals import Refusals
@@ -49,7 +49,7 @@ class _Reading:
 class Reader:
     """Shapes of the schemas of one document, each worked out once.
 
-    ``are_disjoint`` decides whether two nodes have no value in common; without it ``oneOf`` is read as ``anyOf``.
+    ``is_satisfiable`` decides whether a node surely has no value; without it ``oneOf`` is read as ``anyOf``.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Reader:
         strings: Strings,
         refusals: Refusals,
         budget: Budget,
-        are_disjoint: Callable[[Node, Node], bool] | None = None,
+        is_satisfiable: Callable[[Node], bool] | None = None,
     ) -> None:
         self._document = document
         self._strings = strings
         self._refusals = refusals
         self._budget = budget
-        self._are_disjoint = are_disjoint
+        self._is_satisfiable = is_satisfiable
         self._readings: dict[int, _Reading] = {}
         self._shapes: dict[int, Shape] = {TRUE: EVERYTHING, FALSE: NOTHING}
 
@@ -112,14 +112,14 @@ class Reader:
         return result
 
     def _check_exclusive(self, schema_id: int, branches: tuple[int, ...]) -> None:
-        """Refuses ``oneOf`` unless no two branches have a value in common, in which case it is their union."""
-        if self._are_disjoint is None:
+        """Refuses ``oneOf`` unless no value of the schema satisfies two branches, in which case it is ``anyOf``."""
+        if self._is_satisfiable is None:
             return
         for at, one in enumerate(branches):
-            for other in branches[at + 1 :]:
-                if not self._are_disjoint(node_of(one), node_of(other)):
+            for after, other in enumerate(branches[at + 1 :], at + 1):
+                if self._is_satisfiable(both(node_of(schema_id), both(node_of(one), node_of(other)))):
                     pointer = f"{self._document.place(schema_id).pointer}/oneOf"
-                    message = f"branches {at} and {branches.index(other, at + 1)} of 'oneOf' may have values in common"
+                    message = f"branches {at} and {after} of 'oneOf' may have values in common"
                     self._refusals.refuse(UnsupportedError(message, feature="oneOf", pointer=pointer))
                     return
 
