@@ -54,7 +54,7 @@ REMEMBERED_STEPS_MAX = 200_000
 class Budget:
     """What one compile may spend: states, edges, seconds. Each ``spend_*`` raises :class:`LimitError` past its limit.
 
-    ``clock`` returns monotonic seconds; tests pass their own. The deadline is looked at every 256 spendings, and whenever
+    ``clock`` returns monotonic seconds; tests pass their own. The deadline is looked at every 256 spendings, and when
     :meth:`check_time` is called.
     """
 

@@ -9,7 +9,6 @@ A configuration is a set of (state, stack) pairs. Kernels work it out; a step on
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +18,11 @@ from shmcache.image.image import Image
 from shmcache.limits import CONFIGURATION_ENTRIES_MAX, REMEMBERED_STEPS_MAX
 from shmcache.matcher.bitmask import Int32Array, SparseMask, bits_of, set_bits
 from shmcache.matcher.token_table import TokenTable
+from shmcache.rows.arrays import ACCEPTED, OVERFLOWED, STACKS_FULL, AutomatonArrays, Front
 from shmcache.rows.row_table import ACCEPTED_IDS, BITSET, NO_ROW
 from shmcache.rows.stacks import StackTable, front, fronts
 from shmcache.rows.warm_up import warm_up
 from shmcache.vocabulary.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from shmcache.rows.kernels import Front
 
 _NOTHING_KNOWN = np.zeros(0, dtype=np.uint8)
 
@@ -53,11 +50,9 @@ class Arena:
 
     def __init__(self, image: Image, vocabulary: Vocabulary) -> None:
         warm_up()
-        from shmcache.rows.kernels import AutomatonArrays
-
         self._image = image
         self._tokens = TokenTable.of(vocabulary)
-        self._arrays = AutomatonArrays(*(getattr(image.automaton, name) for name in AutomatonArrays._fields))
+        self._arrays = AutomatonArrays.of(image.automaton)
         self._stacks = StackTable()
         self._lock = threading.Lock()
         self._known: dict[bytes, Configuration] = {}
@@ -70,7 +65,7 @@ class Arena:
         return len(self._stacks) > CONFIGURATION_ENTRIES_MAX * 16
 
     def _start(self) -> Configuration:
-        from shmcache.rows.kernels import STACKS_FULL, open_start
+        from shmcache.rows.kernels import open_start
 
         room = front(self._tokens.longest_token_bytes)
         length, ended = open_start(self._arrays, self._stacks.arrays, room)
@@ -119,7 +114,7 @@ class Arena:
     def _advance(
         self, configuration: Configuration, data: npt.NDArray[np.uint8], start: int, stop: int
     ) -> Configuration | None:
-        from shmcache.rows.kernels import STACKS_FULL, advance
+        from shmcache.rows.kernels import advance
 
         room = front(self._tokens.longest_token_bytes)
         while True:
@@ -177,7 +172,7 @@ class Arena:
         return configuration.mask
 
     def _resolve(self, state: int, node: int, tokens: Int32Array) -> Int32Array:
-        from shmcache.rows.kernels import ACCEPTED, OVERFLOWED, STACKS_FULL, resolve_tokens
+        from shmcache.rows.kernels import resolve_tokens
 
         verdicts = np.zeros(len(tokens), dtype=np.uint8)
         with self._lock:

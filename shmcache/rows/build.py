@@ -20,6 +20,7 @@ from shmcache.automaton.grammar_automaton import TAIL_CALL, GrammarAutomaton
 from shmcache.automaton.structure import rule_digests
 from shmcache.errors import SegmentError
 from shmcache.limits import Budget
+from shmcache.rows.arrays import STACKS_FULL, AutomatonArrays
 from shmcache.rows.equivalence import state_classes
 from shmcache.rows.row_table import ARRAY_DTYPES, NO_ROW, Int32Array, RowTable, RowTableBuilder
 from shmcache.rows.rule_walker import RuleWalker
@@ -161,9 +162,7 @@ class CallerResolver:
     """Decides tokens behind a stack of which only the possible callers are known."""
 
     def __init__(self, automaton: GrammarAutomaton, vocabulary: Vocabulary, budget: Budget) -> None:
-        from shmcache.rows.kernels import AutomatonArrays
-
-        self._arrays = AutomatonArrays(*(getattr(automaton, name) for name in AutomatonArrays._fields))
+        self._arrays = AutomatonArrays.of(automaton)
         self._flat = vocabulary.flat
         self._depth_max = vocabulary.trie.longest_token_bytes
         self._stacks = StackTable()
@@ -174,7 +173,7 @@ class CallerResolver:
 
     def possible(self, state: int, rule: int, tokens: Int32Array) -> Int32Array:
         """Those of ``tokens`` that some caller of ``rule`` can accept, the rule being in ``state``."""
-        from shmcache.rows.kernels import STACKS_FULL, resolve_tokens
+        from shmcache.rows.kernels import resolve_tokens
 
         if rule != self._known_rule:
             self._known_rule = rule

@@ -29,7 +29,7 @@ def state_classes(automaton: GrammarAutomaton, rule: int, rounds_max: int, budge
     count = len(np.unique(block))
     for _ in range(rounds_max):
         budget.check_time()
-        known = np.where(successors >= 0, block[successors], successors)
+        known = np.where(successors >= 0, block[np.maximum(successors, 0)], successors)
         signature = np.concatenate([block[:, None], known], axis=1)
         block = _group(signature, multipliers)
         finer = int(block.max()) + 1

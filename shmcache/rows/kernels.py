@@ -2,80 +2,29 @@
 
 Owns every compiled function of shmcache and is the only module that imports Numba; it is imported inside the
 functions that need it. Kernels are private to ``rows`` and ``matcher``, take plain arrays, raise nothing and report a
-status. Each has a slow twin under tests/reference.
-
-A *front* is a list of (state, stack) entries in two arrays. A *level* is the part of a front after a number of bytes.
-Stacks are nodes of a table: node 0 is the empty stack; a node has a return state, a parent, and possibly an alternative
-node (a stack of which only a set of callers is known is a chain of alternatives). Returning from the empty stack, or to
-return state -1, *ends* the walk.
+status. Each has a slow twin under tests/reference. ``arrays.py`` explains *front*, *level* and *stack*.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from shmcache.limits import CONFIGURATION_ENTRIES_MAX
-
-OK = 0
-FRONT_FULL = -1
-"""A level would exceed CONFIGURATION_ENTRIES_MAX entries, or the front its arrays."""
-STACKS_FULL = -2
-"""The stack table has no room: grow it and call again."""
-
-NO_NODE = -1
-ACCEPTED = 1
-OVERFLOWED = 2
-UNCERTAIN = 3
-
-Int32Array = npt.NDArray[np.int32]
-UInt8Array = npt.NDArray[np.uint8]
-
-
-class AutomatonArrays(NamedTuple):
-    """The arrays of a GrammarAutomaton that kernels read; all read-only."""
-
-    edge_offset: Int32Array
-    edge_low: UInt8Array
-    edge_high: UInt8Array
-    edge_target: Int32Array
-    call_offset: Int32Array
-    call_rule: Int32Array
-    call_return: Int32Array
-    final: UInt8Array
-    rule_start: Int32Array
-
-
-class StackArrays(NamedTuple):
-    """A table of interned stacks; ``used`` is its number of nodes, in an array of one item."""
-
-    parent: Int32Array
-    return_state: Int32Array
-    alternative: Int32Array
-    buckets: Int32Array
-    used: Int32Array
-
-
-class Front(NamedTuple):
-    """Room for levels: where each begins, and whether a text may end there (``ended``) or up to there (``left``)."""
-
-    state: Int32Array
-    stack: Int32Array
-    begin: Int32Array
-    ended: UInt8Array
-    left: UInt8Array
-
-
-class TrieArrays(NamedTuple):
-    """The arrays of a vocabulary's trie that kernels read; all read-only."""
-
-    node_byte: UInt8Array
-    node_depth: Int32Array
-    node_end: Int32Array
-    node_first_token: Int32Array
+from shmcache.rows.arrays import (
+    ACCEPTED,
+    FRONT_FULL,
+    NO_NODE,
+    OK,
+    OVERFLOWED,
+    STACKS_FULL,
+    UNCERTAIN,
+    Int32Array,
+    UInt8Array,
+)
 
 
 @njit(cache=True, inline="always")
@@ -144,7 +93,7 @@ def _close(
         at += 1
         if final[state]:
             end, is_end = _return(stacks, states, nodes, begin, end, node)
-            ended = ended or is_end
+            ended |= is_end
         for call in range(call_offset[state], call_offset[state + 1]):
             below = node
             if automaton.call_return[call] >= 0:
@@ -173,6 +122,20 @@ def _step(
     return _close(automaton, stacks, states, nodes, middle, end)
 
 
+@njit(cache=True, inline="always")
+def _target(
+    edge_offset: Int32Array, edge_low: UInt8Array, edge_high: UInt8Array, edge_target: Int32Array, state: int, byte: int
+) -> int:
+    """The state after ``byte``; -1 from state -1, or where no edge has the byte."""
+    if state >= 0:
+        for edge in range(edge_offset[state], edge_offset[state + 1]):
+            if byte <= edge_high[edge]:
+                if byte >= edge_low[edge]:
+                    return int(edge_target[edge])
+                break
+    return -1
+
+
 @njit(cache=True)
 def walk_trie(
     automaton: Any, stacks: Any, trie: Any, state: int, front: Any, accepted: Int32Array, uncertain: Int32Array
@@ -181,10 +144,8 @@ def walk_trie(
 
     ``accepted`` and ``uncertain``, int32 with room for every token, receive places in the trie's token order,
     ascending. Returns how many of each, and a status. Only the state's own byte edges begin a token. Where a level
-    overflows, its tokens are uncertain.
-
-    A level of one entry that neither calls nor returns to a caller is worked out in place, on arrays bound once: going
-    through the fronts' tuples costs eleven times as much per node.
+    overflows, its tokens are uncertain. A level of one entry that neither calls nor returns is
+    worked out in place: going through the tuples takes eleven times as long.
     """
     edge_offset, edge_low, edge_high = automaton.edge_offset, automaton.edge_low, automaton.edge_high
     edge_target, call_offset, final = automaton.edge_target, automaton.call_offset, automaton.final
@@ -203,30 +164,19 @@ def walk_trie(
         depth = node_depth[node]
         begin, middle = front_begin[depth - 1], front_begin[depth]
         ended = False
-        is_general = True
         end = middle
-        if middle - begin == 1:
-            here = front_state[begin]
-            byte = node_byte[node]
-            target = NO_NODE
-            for edge in range(edge_offset[here], edge_offset[here + 1]):
-                if byte <= edge_high[edge]:
-                    if byte >= edge_low[edge]:
-                        target = edge_target[edge]
-                    break
-            if target == NO_NODE:
-                is_general = False
-            elif call_offset[target] == call_offset[target + 1] and (final[target] == 0 or front_stack[begin] == 0):
-                is_general = False
-                ended = final[target] != 0
-                if end < len(front_state):
-                    front_state[end] = target
-                    front_stack[end] = front_stack[begin]
-                    end += 1
-                else:
-                    end = FRONT_FULL
-        if is_general:
+        target = -1
+        is_plain = middle - begin == 1
+        if is_plain:
+            target = _target(edge_offset, edge_low, edge_high, edge_target, front_state[begin], node_byte[node])
+            is_plain = target < 0 or (
+                call_offset[target] == call_offset[target + 1] and (final[target] == 0 or front_stack[begin] == 0)
+            )
+        if not is_plain:
             end, ended = _step(automaton, stacks, front_state, front_stack, begin, middle, node_byte[node])
+        elif target >= 0:
+            ended = final[target] != 0
+            end = _add(front_state, front_stack, middle, middle, target, front_stack[begin])
         if end == STACKS_FULL:
             return 0, 0, STACKS_FULL
         if (end == middle and not ended) or end < 0:
@@ -245,18 +195,6 @@ def walk_trie(
     return accepted_count, uncertain_count, OK
 
 
-@njit(cache=True, inline="always")
-def _target(automaton: Any, state: int, byte: int) -> int:
-    """The state after ``byte``; -1 from state -1, or where no edge has the byte."""
-    if state >= 0:
-        for edge in range(automaton.edge_offset[state], automaton.edge_offset[state + 1]):
-            if byte <= automaton.edge_high[edge]:
-                if byte >= automaton.edge_low[edge]:
-                    return int(automaton.edge_target[edge])
-                break
-    return -1
-
-
 @njit(cache=True)
 def walk_difference(
     automaton: Any, trie: Any, state: int, base: int, front: Any, positions: Int32Array, verdicts: UInt8Array
@@ -269,18 +207,18 @@ def walk_difference(
     """
     node_byte, node_depth, node_end = trie.node_byte, trie.node_depth, trie.node_end
     node_first_token = trie.node_first_token
+    edge_offset, edge_low, edge_high = automaton.edge_offset, automaton.edge_low, automaton.edge_high
+    edge_target, final = automaton.edge_target, automaton.final
     own, other, own_left, other_left = front.state, front.stack, front.left, front.ended
-    own[0] = state
-    other[0] = base
-    own_left[0] = 0
-    other_left[0] = 0
+    own[0], other[0] = state, base
+    own_left[0] = other_left[0] = 0
     count = 0
     node = 1
     node_count = len(node_byte)
     while node < node_count:
         depth = node_depth[node]
-        own_target = _target(automaton, own[depth - 1], node_byte[node])
-        other_target = _target(automaton, other[depth - 1], node_byte[node])
+        own_target = _target(edge_offset, edge_low, edge_high, edge_target, own[depth - 1], node_byte[node])
+        other_target = _target(edge_offset, edge_low, edge_high, edge_target, other[depth - 1], node_byte[node])
         if own_target == other_target and own_left[depth - 1] == other_left[depth - 1]:
             node = node_end[node]
             continue
@@ -292,8 +230,8 @@ def walk_difference(
         else:
             own[depth] = own_target
             other[depth] = other_target
-            own_left[depth] = own_left[depth - 1] or automaton.final[own_target] != 0
-            other_left[depth] = other_left[depth - 1] or (other_target >= 0 and automaton.final[other_target] != 0)
+            own_left[depth] = own_left[depth - 1] or final[own_target] != 0
+            other_left[depth] = other_left[depth - 1] or (other_target >= 0 and final[other_target] != 0)
         for at in range(node_first_token[node], node_first_token[last + 1]):
             positions[count] = at
             verdicts[count] = verdict
@@ -353,9 +291,7 @@ def resolve_tokens(
     nodes[0] = 0
     begin[0] = 0
     begin[1] = 1
-    levels = 0
-    previous_start = 0
-    previous_length = 0
+    levels = previous_start = previous_length = 0
     for index in range(len(tokens)):
         start = offsets[tokens[index]]
         length = offsets[tokens[index] + 1] - start
@@ -450,9 +386,8 @@ def advance(
     Returns its length (or a status), and ended. A length of 0 that is not ended means that the bytes are rejected.
     """
     length = len(states)
-    for at in range(length):
-        front.state[at] = states[at]
-        front.stack[at] = nodes[at]
+    front.state[:length] = states
+    front.stack[:length] = nodes
     ended = False
     for at in range(start, stop):
         end, ended = _step(automaton, stacks, front.state, front.stack, 0, length, data[at])

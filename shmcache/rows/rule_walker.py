@@ -12,6 +12,7 @@ import numpy.typing as npt
 from shmcache.automaton.grammar_automaton import GrammarAutomaton
 from shmcache.automaton.inlining import WIDE_SYMBOLS
 from shmcache.limits import Budget
+from shmcache.rows.arrays import ACCEPTED, STACKS_FULL, UNCERTAIN, AutomatonArrays, TrieArrays
 from shmcache.rows.equivalence import state_classes
 from shmcache.rows.row_table import ACCEPTED_IDS, Int32Array, RowTable, RowTableBuilder, smallest_form
 from shmcache.rows.stacks import StackTable, front
@@ -28,13 +29,11 @@ class RuleWalker:
     """Computes rows over one vocabulary, rule by rule."""
 
     def __init__(self, automaton: GrammarAutomaton, trie: Trie, budget: Budget) -> None:
-        from shmcache.rows.kernels import AutomatonArrays, TrieArrays
-
         self.automaton = automaton
         self.trie = trie
         self._budget = budget
-        self._arrays = AutomatonArrays(*(getattr(automaton, name) for name in AutomatonArrays._fields))
-        self._trie_arrays = TrieArrays(*(getattr(trie, name) for name in TrieArrays._fields))
+        self._arrays = AutomatonArrays.of(automaton)
+        self._trie_arrays = TrieArrays.of(trie)
         self._stacks = StackTable()
         self._accepted = np.zeros(trie.token_count, dtype=np.int32)
         self._uncertain = np.zeros(trie.token_count, dtype=np.int32)
@@ -103,21 +102,17 @@ class RuleWalker:
         return self._of_verdicts(verdicts)
 
     def _verdicts_of(self, accepted: Int32Array, uncertain: Int32Array) -> Verdicts:
-        from shmcache.rows.kernels import ACCEPTED, UNCERTAIN
-
         verdicts = np.zeros(self.trie.token_count, dtype=np.uint8)
         verdicts[accepted] = ACCEPTED
         verdicts[uncertain] = UNCERTAIN
         return verdicts
 
     def _of_verdicts(self, verdicts: Verdicts) -> tuple[tuple[int, Int32Array], Int32Array]:
-        from shmcache.rows.kernels import ACCEPTED, UNCERTAIN
-
         return smallest_form(verdicts == ACCEPTED, self.trie), self.trie.token_order[verdicts == UNCERTAIN]
 
     def _walk(self, state: int) -> tuple[Int32Array, Int32Array]:
         """Places in trie order of the tokens that ``state`` accepts, and of those that it leaves uncertain."""
-        from shmcache.rows.kernels import STACKS_FULL, walk_trie
+        from shmcache.rows.kernels import walk_trie
 
         while True:
             accepted, uncertain, status = walk_trie(

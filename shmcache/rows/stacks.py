@@ -6,18 +6,14 @@ Owns their allocation and growth. Must never know what a state means.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shmcache.errors import LimitError
 from shmcache.limits import CONFIGURATION_ENTRIES_MAX, STACK_NODES_MAX
-
-if TYPE_CHECKING:
-    from shmcache.rows.kernels import Front, StackArrays
+from shmcache.rows.arrays import NO_NODE, Front, StackArrays
 
 _NODES_AT_FIRST = 256
-_NO_NODE = -1
 _MULTIPLIER_PARENT = 0x9E3779B1
 _MULTIPLIER_RETURN = 0x85EBCA77
 
@@ -32,13 +28,11 @@ class StackTable:
     __slots__ = ("arrays",)
 
     def __init__(self) -> None:
-        from shmcache.rows.kernels import StackArrays
-
         self.arrays: StackArrays = StackArrays(
             parent=np.zeros(_NODES_AT_FIRST, dtype=np.int32),
-            return_state=np.full(_NODES_AT_FIRST, _NO_NODE, dtype=np.int32),
-            alternative=np.full(_NODES_AT_FIRST, _NO_NODE, dtype=np.int32),
-            buckets=np.full(2 * _NODES_AT_FIRST, _NO_NODE, dtype=np.int32),
+            return_state=np.full(_NODES_AT_FIRST, NO_NODE, dtype=np.int32),
+            alternative=np.full(_NODES_AT_FIRST, NO_NODE, dtype=np.int32),
+            buckets=np.full(2 * _NODES_AT_FIRST, NO_NODE, dtype=np.int32),
             used=np.ones(1, dtype=np.int32),
         )
 
@@ -62,14 +56,12 @@ class StackTable:
             for at, (return_state, parent) in enumerate(chain, start=head):
                 arrays.return_state[at] = return_state
                 arrays.parent[at] = heads[parent]
-                arrays.alternative[at] = at + 1 if at + 1 < head + len(chain) else _NO_NODE
+                arrays.alternative[at] = at + 1 if at + 1 < head + len(chain) else NO_NODE
         arrays.used[0] = count
         return heads
 
     def grow(self) -> None:
         """Twice the room. Raises :class:`LimitError` past STACK_NODES_MAX nodes."""
-        from shmcache.rows.kernels import StackArrays
-
         old = self.arrays
         capacity = 2 * len(old.parent)
         if capacity > STACK_NODES_MAX:
@@ -78,19 +70,19 @@ class StackTable:
                 limit="stack_nodes",
                 value=STACK_NODES_MAX,
             )
-        buckets = np.full(2 * capacity, _NO_NODE, dtype=np.int32)
+        buckets = np.full(2 * capacity, NO_NODE, dtype=np.int32)
         mask = 2 * capacity - 1
-        interned = np.sort(old.buckets[old.buckets != _NO_NODE])
+        interned = np.sort(old.buckets[old.buckets != NO_NODE])
         for node in interned.tolist():
             at = (int(old.parent[node]) * _MULTIPLIER_PARENT + int(old.return_state[node]) * _MULTIPLIER_RETURN) & mask
-            while buckets[at] != _NO_NODE:
+            while buckets[at] != NO_NODE:
                 at = (at + 1) & mask
             buckets[at] = node
         more = capacity - len(old.parent)
         self.arrays = StackArrays(
             parent=np.concatenate([old.parent, np.zeros(more, dtype=np.int32)]),
-            return_state=np.concatenate([old.return_state, np.full(more, _NO_NODE, dtype=np.int32)]),
-            alternative=np.concatenate([old.alternative, np.full(more, _NO_NODE, dtype=np.int32)]),
+            return_state=np.concatenate([old.return_state, np.full(more, NO_NODE, dtype=np.int32)]),
+            alternative=np.concatenate([old.alternative, np.full(more, NO_NODE, dtype=np.int32)]),
             buckets=buckets,
             used=old.used.copy(),
         )
@@ -113,8 +105,6 @@ def fronts(depth_max: int) -> tuple[Front, Front]:
 
 
 def _new_front(depth_max: int) -> Front:
-    from shmcache.rows.kernels import Front
-
     entries = max(8 * CONFIGURATION_ENTRIES_MAX, depth_max + 3)
     return Front(
         state=np.zeros(entries, dtype=np.int32),

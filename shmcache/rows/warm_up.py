@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from shmcache.automaton.grammar_automaton import GrammarAutomaton, frozen
+from shmcache.rows.arrays import AutomatonArrays, TrieArrays
 
 _logger = logging.getLogger("shmcache")
 _ready = threading.Event()
@@ -82,8 +83,8 @@ def _run_all() -> None:
         rule_start=frozen([0], np.int32),
         root_nullable=False,
     )
-    arrays = kernels.AutomatonArrays(*(getattr(automaton, name) for name in kernels.AutomatonArrays._fields))
-    trie = kernels.TrieArrays(
+    arrays = AutomatonArrays.of(automaton)
+    trie = TrieArrays(
         node_byte=frozen([0, 97], np.uint8),
         node_depth=frozen([0, 1], np.int32),
         node_end=frozen([2, 2], np.int32),

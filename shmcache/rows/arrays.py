@@ -1,0 +1,86 @@
+"""What kernels take and give back: groups of arrays, and numbers that mean something.
+
+Owns the names on both sides of a kernel call. Must never import Numba: whoever prepares a call needs these, not it.
+
+A *front* is a list of (state, stack) entries in two arrays. A *level* is the part of a front after a number of bytes.
+Stacks are nodes of a table: node 0 is the empty stack; a node has a return state, a parent, and possibly an alternative
+node (a stack of which only a set of callers is known is a chain of alternatives). Returning from the empty stack, or to
+return state -1, *ends* the walk.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from shmcache.automaton.grammar_automaton import GrammarAutomaton
+from shmcache.vocabulary.trie import Trie
+
+Int32Array = npt.NDArray[np.int32]
+UInt8Array = npt.NDArray[np.uint8]
+
+OK = 0
+FRONT_FULL = -1
+"""A level would exceed CONFIGURATION_ENTRIES_MAX entries, or the front its arrays."""
+STACKS_FULL = -2
+"""The stack table has no room: grow it and call again."""
+
+NO_NODE = -1
+ACCEPTED = 1
+OVERFLOWED = 2
+UNCERTAIN = 3
+
+
+class AutomatonArrays(NamedTuple):
+    """The arrays of a GrammarAutomaton that kernels read; all read-only."""
+
+    edge_offset: Int32Array
+    edge_low: UInt8Array
+    edge_high: UInt8Array
+    edge_target: Int32Array
+    call_offset: Int32Array
+    call_rule: Int32Array
+    call_return: Int32Array
+    final: UInt8Array
+    rule_start: Int32Array
+
+    @classmethod
+    def of(cls, automaton: GrammarAutomaton) -> AutomatonArrays:
+        """Those of ``automaton``."""
+        return cls(*(getattr(automaton, name) for name in cls._fields))
+
+
+class StackArrays(NamedTuple):
+    """A table of interned stacks; ``used`` is its number of nodes, in an array of one item."""
+
+    parent: Int32Array
+    return_state: Int32Array
+    alternative: Int32Array
+    buckets: Int32Array
+    used: Int32Array
+
+
+class Front(NamedTuple):
+    """Room for levels: where each begins, and whether a text may end there (``ended``) or up to there (``left``)."""
+
+    state: Int32Array
+    stack: Int32Array
+    begin: Int32Array
+    ended: UInt8Array
+    left: UInt8Array
+
+
+class TrieArrays(NamedTuple):
+    """The arrays of a vocabulary's trie that kernels read; all read-only."""
+
+    node_byte: UInt8Array
+    node_depth: Int32Array
+    node_end: Int32Array
+    node_first_token: Int32Array
+
+    @classmethod
+    def of(cls, trie: Trie) -> TrieArrays:
+        """Those of ``trie``."""
+        return cls(*(getattr(trie, name) for name in cls._fields))
