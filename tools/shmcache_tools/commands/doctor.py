@@ -1,0 +1,77 @@
+"""``shmcache doctor``: facts about the host, findings, and the remedy of each.
+
+Owns their rendering. Must never change anything.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from shmcache.memory.names import Namespace
+from shmcache_tools.exit_codes import ExitCode
+from shmcache_tools.host_checks import Finding, check_host
+from shmcache_tools.main import json_option, namespace_option
+from shmcache_tools.output import COLUMNS_MAX, bytes_text, echo_json, table
+
+
+@click.command(
+    "doctor",
+    epilog="Example:  shmcache doctor --json | jq '.findings[].remedy'",
+    short_help="Check the host and the cache; say what to do.",
+)
+@namespace_option
+@json_option
+def command(namespace: str | None, as_json: bool) -> None:
+    """Check the host and the cache; say what to do about each finding.
+
+    Looks at /dev/shm, the memory cgroup, user and directories, process limits, kernel features, versions, the account
+    of the cache, and segments that belong to no cache. Exits with 6 when there are findings.
+    """
+    Namespace.of(namespace)
+    report = check_host(namespace)
+    if as_json:
+        echo_json({"facts": report.facts, "findings": [asdict(finding) for finding in report.findings]})
+    else:
+        for topic, facts in report.facts.items():
+            click.secho(topic, bold=True)
+            for line in table(
+                [(f"  {_plain(name)}", _text(name, value)) for name, value in facts.items()]
+            ).splitlines():
+                click.echo(line)
+        click.echo()
+        for finding in report.findings:
+            _show(finding)
+        count = len(report.findings)
+        click.secho(
+            f"{count} {'finding' if count == 1 else 'findings'}" if count else "no findings",
+            fg="yellow" if count else "green",
+        )
+    if report.findings:
+        click.get_current_context().exit(ExitCode.FINDINGS)
+
+
+def _show(finding: Finding) -> None:
+    click.secho(f"{finding.code}", fg="yellow", bold=True)
+    for label, text in (("", finding.message), ("remedy: ", finding.remedy)):
+        for line in textwrap.wrap(label + text, COLUMNS_MAX - 2, break_on_hyphens=False):
+            click.echo(f"  {line}")
+
+
+def _plain(name: str) -> str:
+    return name.removesuffix("_bytes").replace("_", " ")
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_text(str(key), item)}" for key, item in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "none"
+    if name.endswith("bytes") or name in ("file size", "memory"):
+        return bytes_text(value)
+    return str(value)

@@ -1,0 +1,31 @@
+"""What the command line's exit codes mean, and which error gives which.
+
+Owns the numbers, which scripts rely on. Must never print.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from shmcache.errors import ManagerUnavailable, SegmentError, ShmCacheError
+
+
+class ExitCode(IntEnum):
+    """The exit codes of every sub-command. 2 is also what click uses for wrong usage."""
+
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    NO_MANAGER = 4
+    INCOMPATIBLE = 5
+    FINDINGS = 6
+
+
+def exit_code_of(error: ShmCacheError) -> ExitCode:
+    """The exit code of a command that ended with ``error``."""
+    if isinstance(error, ManagerUnavailable):
+        return ExitCode.NO_MANAGER
+    if isinstance(error, SegmentError):
+        return ExitCode.INCOMPATIBLE
+    return ExitCode.FAILURE

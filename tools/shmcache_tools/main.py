@@ -1,0 +1,106 @@
+"""The ``shmcache`` command.
+
+Owns the group: finding sub-commands, options that they share, and how an error becomes a message and an exit code.
+Must never import what a sub-command needs: ``shmcache status`` starts without a compiler.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from shmcache.errors import ShmCacheError
+from shmcache_tools.exit_codes import ExitCode, exit_code_of
+from shmcache_tools.output import echo_json
+
+COMMANDS = ("serve", "status", "ls", "clear", "doctor", "demo", "bench")
+_WANTS_JSON = "shmcache_tools.json"
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class LazyGroup(click.Group):
+    """Imports a sub-command's module when it is named, and turns errors into exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order in which one would learn them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The sub-command, or None when there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"shmcache_tools.commands.{cmd_name}").command
+        return command
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs the sub-command; an error of shmcache ends it with that error's exit code."""
+        try:
+            return super().invoke(ctx)
+        except ShmCacheError as error:
+            _report(ctx, error)
+            ctx.exit(exit_code_of(error))
+        except BrokenPipeError:
+            # The reader (head, less) has seen enough.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(ExitCode.OK)
+
+
+def _report(ctx: click.Context, error: ShmCacheError) -> None:
+    click.echo(f"{click.style('error', fg='red')} {error.code}: {error.message}", err=True)
+    for name, value in error.details.items():
+        click.echo(f"  {name}: {value}", err=True)
+    if ctx.meta.get(_WANTS_JSON):
+        echo_json({"error": error.to_plain()})
+
+
+def json_option(function: Function) -> Function:
+    """Adds ``--json``, which gives the command the argument ``as_json``."""
+
+    def remember(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
+        ctx.meta[_WANTS_JSON] = value
+        return value
+
+    return click.option(
+        "--json", "as_json", is_flag=True, callback=remember, help="Print one JSON document instead of text."
+    )(function)
+
+
+def namespace_option(function: Function) -> Function:
+    """Adds ``--namespace``, which gives the command the argument ``namespace`` (None: from the settings)."""
+    return click.option(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        help="Which cache; each name is a cache of its own.  [default: $SHMCACHE_NAMESPACE, else 'default']",
+    )(function)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.version_option(package_name="shmcache")
+@click.option("-v", "--verbose", is_flag=True, help="Log to standard error.")
+@click.pass_context
+def main(ctx: click.Context, verbose: bool) -> None:
+    """Look after the host's cache of compiled grammars.
+
+    \b
+    Exit codes:  0 ok        2 usage       4 no manager, no cache
+                 1 failure   3 not found   5 incompatible or corrupt
+                                           6 findings
+    \b
+    Example:     shmcache demo
+    """
+    if os.environ.get("NO_COLOR"):
+        ctx.color = False
+    level = logging.INFO if verbose else logging.WARNING
+    logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""A tool's short conversation with the manager.
+
+Owns one connection of role ``tool``, and the bound on how long a manager may take to answer. Must never start a
+manager: a tool that looks should not change what it looks at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from shmcache.errors import ManagerUnavailable, SegmentError
+from shmcache.manager.channel import Channel
+from shmcache.manager.fields import Message, WireError
+from shmcache.manager.wire import PROTOCOL_VERSION, Clear, Cleared, Hello, Refused, Status, StatusReply, Welcome, expect
+from shmcache.memory.names import Namespace
+from shmcache_tools.shared_stats import open_view
+
+ANSWER_SECONDS_MAX = 2.0
+"""A manager that takes longer is stopped or stuck; what shared memory says is shown without it."""
+
+Reply = TypeVar("Reply", bound=Message)
+
+
+class ManagerLink:
+    """A connection on which the manager has said welcome; requests one after the other."""
+
+    def __init__(self, channel: Channel, seconds_max: float) -> None:
+        self._channel = channel
+        self._seconds_max = seconds_max
+        self._request = 0
+
+    def ask(self, make: Callable[[int], Message], kind: type[Reply]) -> Reply:
+        """The reply to ``make(request number)``; other messages' descriptors are closed.
+
+        Raises :class:`ManagerUnavailable` when it does not come in time, and the manager's own error.
+        """
+        self._request += 1
+        deadline = time.monotonic() + self._seconds_max
+        try:
+            self._channel.send(make(self._request))
+            while True:
+                message, descriptors = self._channel.receive(max(0.0, deadline - time.monotonic()))
+                for descriptor in descriptors:
+                    os.close(descriptor)
+                if getattr(message, "request", None) != self._request:
+                    continue
+                if isinstance(message, Refused):
+                    raise message.error()
+                return expect(message, kind)
+        except (OSError, EOFError, WireError) as error:
+            raise ManagerUnavailable(f"the manager does not answer: {error or type(error).__name__}") from error
+
+    def status(self) -> dict[str, Any]:
+        """What the manager knows, in the shape of ``GrammarCache.stats()``."""
+        return dict(self.ask(Status, StatusReply).stats)
+
+    def clear(self) -> int:
+        """Opens a new generation, waiting for nothing, and returns it."""
+        return self.ask(Clear, Cleared).generation
+
+
+@contextmanager
+def manager_link(namespace: Namespace, *, seconds_max: float = ANSWER_SECONDS_MAX) -> Iterator[ManagerLink]:
+    """A connection to the manager, which may take ``seconds_max`` for each answer.
+
+    Raises :class:`ManagerUnavailable` when there is none.
+    """
+    try:
+        namespace.check_directory()
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except (OSError, SegmentError) as error:
+        raise ManagerUnavailable(f"there is no manager of {namespace.name!r}: {error}") from error
+    with contextlib.closing(connection):
+        try:
+            connection.settimeout(seconds_max)
+            connection.connect(str(namespace.socket_path))
+            connection.settimeout(None)
+        except OSError as error:
+            raise ManagerUnavailable(
+                f"no manager of {namespace.name!r} answers at {namespace.socket_path}: start one with `shmcache serve`"
+            ) from error
+        with contextlib.closing(Channel(connection)) as channel:
+            link = ManagerLink(channel, seconds_max)
+            link.ask(lambda request: Hello(request, PROTOCOL_VERSION, "tool", os.getpid()), Welcome)
+            yield link
+
+
+def current_stats(namespace: Namespace) -> dict[str, Any]:
+    """The shape of ``GrammarCache.stats()``: the account from shared memory, workers and clients from the manager.
+
+    A manager that holds its lock and does not answer has the state ``silent``. Raises :class:`ManagerUnavailable` when
+    there is no cache of that name, :class:`SegmentError` when it cannot be read.
+    """
+    stats = open_view(namespace).stats()
+    try:
+        with manager_link(namespace) as link:
+            known = link.status()
+    except ManagerUnavailable:
+        if stats["manager"]["state"] == "serving":
+            stats["manager"]["state"] = "silent"
+        return stats
+    stats["workers"], stats["clients"] = known["workers"], known["clients"]
+    return stats
