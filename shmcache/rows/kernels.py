@@ -31,7 +31,7 @@ from shmcache.rows.arrays import (
 def _push(stacks: Any, parent: int, return_state: int) -> int:
     """The node of that stack, made when it is new; STACKS_FULL when there is no room."""
     mask = len(stacks.buckets) - 1
-    at = (parent * 0x9E3779B1 + return_state * 0x85EBCA77) & mask
+    at = (int(parent) * 0x9E3779B1 + int(return_state) * 0x85EBCA77) & mask
     while True:
         node = stacks.buckets[at]
         if node == NO_NODE:

@@ -10,6 +10,14 @@ Stack = tuple[int, ...]
 """Return states, the innermost last."""
 
 
+ENTRIES_MAX = 100
+"""Where the sets grow larger, kernels may reach their own limit and leave open what the twin would decide."""
+
+
+class TooAmbiguousError(Exception):
+    """The sets exceed :data:`ENTRIES_MAX`."""
+
+
 @dataclass(frozen=True)
 class Configuration:
     """Where a matcher may be. ``ended`` says whether the text so far is a whole text of the grammar."""
@@ -43,6 +51,8 @@ def close(automaton: GrammarAutomaton, entries: set[tuple[int, Stack]]) -> Confi
             if entry not in seen:
                 seen.add(entry)
                 pending.append(entry)
+        if len(seen) > ENTRIES_MAX:
+            raise TooAmbiguousError
     return Configuration(frozenset(entry for entry in seen if automaton.edges_of(entry[0])), ended)
 
 

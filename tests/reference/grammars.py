@@ -15,6 +15,7 @@ from shmcache.grammar.ir import (
     Choice,
     Expression,
     Grammar,
+    Graph,
     Literal,
     Reference,
     Regular,
@@ -22,7 +23,8 @@ from shmcache.grammar.ir import (
     Sequence,
 )
 from shmcache.limits import Budget
-from shmcache.regular.code_points import CodePoints
+from shmcache.regular.code_points import ANY, CodePoints
+from shmcache.regular.dfa import Dfa
 from shmcache.regular.encode import encode_utf8
 from shmcache.regular.operations import everything, length_between, words
 from shmcache.vocabulary.vocabulary import Vocabulary
@@ -32,45 +34,58 @@ LETTERS = b"ab\xff"
 
 RULES = ("root", "one", "two", "three")
 
-_SETS = [CodePoints.of("a"), CodePoints.of("ab"), CodePoints.of("é"), CodePoints.of("aé😀"), CodePoints(())]
-_BOUNDS = [(0, None), (1, None), (0, 1), (2, 3), (0, 0), (1, 2), (2, None), (3, 2)]
+_SETS = [CodePoints.of("a"), CodePoints.of("ab"), CodePoints.of("é"), CodePoints.of("aé😀")]
+_BOUNDS = [(0, None), (0, None), (1, None), (0, 1), (0, 1), (2, 3), (0, 0), (1, 2), (2, None), (3, 2)]
 _REGULAR = [
     encode_utf8(words(["ab", "abé", "b"], Budget()), Budget()),
     encode_utf8(everything(CodePoints.of("aé")), Budget()),
     encode_utf8(length_between(1, 2, Budget()), Budget()),
     encode_utf8(words([], Budget()), Budget()),
     encode_utf8(words(["", "aa"], Budget()), Budget()),
+    encode_utf8(everything(ANY - CodePoints.of("b")), Budget()),
+    Dfa((((0x00, 0xFF, 1),), ((0x00, 0xFF, 0),)), (True, False)),
 ]
 
 
 def random_grammar(rng: Random, rule_count: int | None = None) -> Grammar:
     """One to four rules that may recurse in any way, be empty, be unproductive, or be unreachable."""
-    names = RULES[: rule_count or rng.randint(1, len(RULES))]
-    rules = {name: random_expression(rng, names, rng.randint(1, 3)) for name in names}
-    shared = frozenset(name for name in names[1:] if rng.random() < 0.3)
+    names = RULES[: rule_count or rng.choice((1, 2, 2, 3, 3, 4))]
+    rules = {name: _rule(rng, names) for name in names}
+    shared = frozenset(name for name in names[1:] if rng.random() < 0.6)
     return Grammar(rules, "root", shared)
 
 
-def random_expression(rng: Random, names: tuple[str, ...], depth: int) -> Expression:
-    """An expression of at most that depth."""
-    kind = rng.randrange(8 if depth else 4)
-    if kind == 0:
-        return Literal(bytes(rng.choice(LETTERS) for _ in range(rng.choice((1, 1, 2, 3)))))
-    if kind == 1:
+def _rule(rng: Random, names: tuple[str, ...]) -> Expression:
+    """A few alternatives, each a sequence; mostly one of them calls nothing, so that most rules have words."""
+    options = [_sequence(rng, names, 2) for _ in range(rng.randint(1, 3))]
+    if rng.random() < 0.7:
+        options.append(_sequence(rng, (), 1))
+    return Choice(tuple(options))
+
+
+def _sequence(rng: Random, names: tuple[str, ...], depth: int) -> Expression:
+    return Sequence(tuple(_item(rng, names, depth) for _ in range(rng.choice((1, 2, 2, 3)))))
+
+
+def _item(rng: Random, names: tuple[str, ...], depth: int) -> Expression:
+    kind = rng.randrange(12)
+    if kind < 4:
+        return Literal(bytes(rng.choice(LETTERS) for _ in range(rng.choice((1, 1, 1, 2, 3)))))
+    if kind < 7 and names:
         return Reference(rng.choice(names))
-    if kind == 2:
-        return rng.choice(
-            [Characters(rng.choice(_SETS)), Regular(rng.choice(_REGULAR)), EMPTY, Literal(b""), Literal(b"a"), NOTHING]
-        )
-    if kind == 3:
-        return Sequence((Literal(bytes([rng.choice(LETTERS)])), Reference(rng.choice(names))))
-    if kind <= 5:
-        items = (random_expression(rng, names, depth - 1) for _ in range(rng.randint(1, 3)))
-        return Choice(tuple(items))
-    if kind == 6:
-        return Sequence(tuple(random_expression(rng, names, depth - 1) for _ in range(rng.randint(1, 3))))
-    minimum, maximum = rng.choice(_BOUNDS)
-    return Repeat(random_expression(rng, names, depth - 1), minimum, maximum)
+    if kind == 7 and depth:
+        return Choice((_sequence(rng, names, depth - 1), _sequence(rng, names, depth - 1)))
+    if kind == 8 and depth:
+        minimum, maximum = rng.choice(_BOUNDS)
+        return Repeat(_sequence(rng, names, depth - 1), minimum, maximum)
+    if kind == 9 and depth:
+        states = rng.randint(1, 3)
+        edges = ((rng.randrange(states), _item(rng, names, depth - 1), rng.randrange(states)) for _ in range(4))
+        return Graph(states, tuple(edges), rng.randrange(states))
+    rare = rng.choice((EMPTY, NOTHING, Literal(b""), Characters(CodePoints(()))))
+    return rng.choice(
+        (Characters(rng.choice(_SETS)), Characters(rng.choice(_SETS)), Regular(rng.choice(_REGULAR)), rare)
+    )
 
 
 def random_texts(rng: Random, grammar: Grammar, count: int, length_max: int = 7) -> Iterator[bytes]:
@@ -112,12 +127,21 @@ def _derivation(rng: Random, grammar: Grammar) -> bytes:
                 pending.extend(reversed(items))
             case Choice(options):
                 pending.extend(rng.choices(options) if options else ())
+            case Graph(_, edges, final):
+                here, path = 0, []
+                while (here != final or rng.random() < 0.3) and len(path) < 5:
+                    ways = [(item, target) for source, item, target in edges if source == here]
+                    if not ways:
+                        break
+                    item, here = rng.choice(ways)
+                    path.append(item)
+                pending.extend(reversed(path))
             case Repeat(item, minimum, maximum):
                 pending.extend([item] * rng.randint(minimum, max(minimum, minimum + 2 if maximum is None else maximum)))
     return bytes(out)
 
 
-def random_vocabulary(rng: Random) -> Vocabulary:
+def random_vocabulary(rng: Random, longest: int = 100) -> Vocabulary:
     """Tokens with duplicates, prefixes of each other, halves of characters, gaps, specials, and any width."""
     pieces = [b"a", b"b", b"\xff", "é".encode(), "😀".encode(), b"\xc3", b"\xa9", b"\xf0\x9f", b"\x98\x80", b"x"]
     tokens: list[bytes | None] = [b"a", b"b", b"\xff", b"\xc3", b"\xa9", "é".encode()]
@@ -127,6 +151,7 @@ def random_vocabulary(rng: Random) -> Vocabulary:
         tokens.insert(rng.randrange(len(tokens)), rng.choice([None, b"", b"a", b"ab"]))
     if rng.random() < 0.3:
         tokens.append(b"ab" * rng.randint(8, 20))
+    tokens = [token for token in tokens if len(token or b"") <= longest]
     rng.shuffle(tokens)
     size = len(tokens)
     width = rng.choice([size, size, size + rng.randint(1, 70), max(1, size - rng.randint(1, 5))])

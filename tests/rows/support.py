@@ -1,0 +1,122 @@
+"""Kernels called on whole values: automata and vocabularies in, Python sets out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shmcache.automaton.build import build_automaton
+from shmcache.automaton.grammar_automaton import GrammarAutomaton
+from shmcache.errors import LimitError, SourceError
+from shmcache.grammar.ir import Grammar
+from shmcache.limits import Budget
+from shmcache.rows.stacks import StackTable, front, fronts
+from shmcache.vocabulary.vocabulary import Vocabulary
+from tests.reference.configurations import Stack
+
+Level = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]
+"""States and nodes, entry by entry."""
+
+
+def automaton_of(tested: Grammar) -> GrammarAutomaton | None:
+    """The automaton of a random grammar; None where it accepts nothing or is too large for the slow twins."""
+    try:
+        automaton = build_automaton(tested, Budget(states_max=5_000))
+    except (SourceError, LimitError):
+        return None
+    return automaton if automaton.state_count <= 150 else None
+
+
+def automaton_arrays(automaton: GrammarAutomaton) -> Any:
+    """As kernels read them."""
+    from shmcache.rows.arrays import AutomatonArrays
+
+    return AutomatonArrays(*(getattr(automaton, name) for name in AutomatonArrays._fields))
+
+
+def trie_arrays(vocabulary: Vocabulary) -> Any:
+    """As kernels read them."""
+    from shmcache.rows.arrays import TrieArrays
+
+    return TrieArrays(*(getattr(vocabulary.trie, name) for name in TrieArrays._fields))
+
+
+def stack_of(stacks: StackTable, node: int) -> Stack:
+    """The stack that a node stands for."""
+    items: list[int] = []
+    while node:
+        assert stacks.arrays.alternative[node] == -1
+        items.append(int(stacks.arrays.return_state[node]))
+        node = int(stacks.arrays.parent[node])
+    return tuple(reversed(items))
+
+
+def entries_of(stacks: StackTable, level: Level) -> frozenset[tuple[int, Stack]]:
+    """The entries of a level; checks that they are sorted and differ."""
+    entries = list(zip(level[0].tolist(), level[1].tolist(), strict=True))
+    assert entries == sorted(set(entries))
+    return frozenset((state, stack_of(stacks, node)) for state, node in entries)
+
+
+def opened(automaton: GrammarAutomaton, stacks: StackTable) -> tuple[Level, bool]:
+    """States and nodes before any byte, and ended."""
+    from shmcache.rows.kernels import STACKS_FULL, open_start
+
+    room = front(1)
+    while (result := open_start(automaton_arrays(automaton), stacks.arrays, room))[0] == STACKS_FULL:
+        stacks.grow()
+    length, ended = result
+    return (room.state[:length].copy(), room.stack[:length].copy()), bool(ended)
+
+
+def advanced(
+    automaton: GrammarAutomaton, stacks: StackTable, before: Level, data: bytes, start: int, stop: int
+) -> tuple[Level, bool, int]:
+    """States and nodes after ``data[start:stop]``, ended, and the length that the kernel gave."""
+    from shmcache.rows.kernels import STACKS_FULL, advance
+
+    room = front(1)
+    array = np.frombuffer(data, dtype=np.uint8)
+    arrays = automaton_arrays(automaton)
+    while (result := advance(arrays, stacks.arrays, *before, array, start, stop, room))[0] == STACKS_FULL:
+        stacks.grow()
+    length, ended = result
+    kept = max(0, length)
+    return (room.state[:kept].copy(), room.stack[:kept].copy()), bool(ended), int(length)
+
+
+def resolved(
+    automaton: GrammarAutomaton,
+    stacks: StackTable,
+    vocabulary: Vocabulary,
+    tokens: list[int],
+    state: int,
+    node: int,
+    known: npt.NDArray[np.uint8],
+) -> dict[int, int]:
+    """The verdict on each of the tokens, which must be in the order of the trie."""
+    from shmcache.rows.kernels import OK, STACKS_FULL, resolve_tokens
+
+    verdicts = np.full(len(tokens), 9, dtype=np.uint8)
+    flat = vocabulary.flat
+    ids = np.array(tokens, dtype=np.int32)
+    rooms = fronts(vocabulary.trie.longest_token_bytes)
+    while True:
+        status = resolve_tokens(
+            automaton_arrays(automaton),
+            stacks.arrays,
+            flat.offsets,
+            flat.blob,
+            ids,
+            state,
+            node,
+            *rooms,
+            known,
+            verdicts,
+        )
+        if status != STACKS_FULL:
+            assert status == OK
+            return dict(zip(tokens, verdicts.tolist(), strict=True))
+        stacks.grow()

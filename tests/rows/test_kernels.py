@@ -1,0 +1,274 @@
+"""Each kernel against its slow twin, on random grammars and vocabularies."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from shmcache.automaton.grammar_automaton import GrammarAutomaton
+from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Regular, Sequence
+from shmcache.limits import Budget
+from shmcache.regular.dfa import Dfa
+from shmcache.regular.nfa import determinise
+from shmcache.rows.stacks import StackTable, front
+from shmcache.vocabulary.vocabulary import Vocabulary
+from tests.reference import configurations
+from tests.reference.configurations import TooAmbiguousError, initial
+from tests.reference.dfa import as_builder, random_nfa
+from tests.reference.grammars import random_grammar, random_texts, random_vocabulary
+from tests.reference.rows import accepts_from, row_of, text_tokens
+from tests.rows.support import (
+    advanced,
+    automaton_arrays,
+    automaton_of,
+    entries_of,
+    opened,
+    resolved,
+    stack_of,
+    trie_arrays,
+)
+
+pytestmark = pytest.mark.reference
+
+A, B, C = Literal(b"a"), Literal(b"b"), Literal(b"c")
+
+
+def walk(automaton: GrammarAutomaton, stacks: StackTable, vocabulary: Vocabulary, state: int) -> tuple[set[int], ...]:
+    from shmcache.rows.kernels import OK, STACKS_FULL, walk_trie
+
+    count = vocabulary.trie.token_count
+    accepted, uncertain = np.zeros(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
+    room = front(vocabulary.trie.longest_token_bytes)
+    status = STACKS_FULL
+    while status == STACKS_FULL:
+        accepted_count, uncertain_count, status = walk_trie(
+            automaton_arrays(automaton), stacks.arrays, trie_arrays(vocabulary), state, room, accepted, uncertain
+        )
+        if status == STACKS_FULL:
+            stacks.grow()
+    assert status == OK
+    places = accepted[:accepted_count].tolist(), uncertain[:uncertain_count].tolist()
+    assert all(part == sorted(set(part)) for part in places), "in the order of the trie"
+    return tuple({int(vocabulary.trie.token_order[place]) for place in part} for part in places)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_walk_trie(seed: int) -> None:
+    rng = Random(seed)
+    met_uncertain = met_states = 0
+    for _ in range(40):
+        tested, vocabulary = random_grammar(rng), random_vocabulary(rng)
+        automaton = automaton_of(tested)
+        if automaton is None:
+            continue
+        stacks = StackTable()
+        for state in rng.sample(range(automaton.state_count), min(10, automaton.state_count)):
+            if not automaton.edges_of(state):
+                continue
+            try:
+                expected = row_of(automaton, state, vocabulary)
+            except TooAmbiguousError:
+                continue
+            accepted, uncertain = walk(automaton, stacks, vocabulary, state)
+            assert accepted == expected.accepted, (state, tested, vocabulary)
+            assert uncertain == expected.uncertain, (state, tested, vocabulary)
+            met_uncertain += bool(uncertain)
+            met_states += 1
+    assert met_states > 20
+    assert met_uncertain > 5
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_walk_difference(seed: int) -> None:
+    """Put over the row of any other state of the rule, the difference gives the state's own row."""
+    from shmcache.rows.kernels import ACCEPTED, UNCERTAIN, walk_difference
+
+    rng = Random(seed)
+    met = {0: 0, ACCEPTED: 0, UNCERTAIN: 0}
+    saved = 0
+    for _ in range(12):
+        vocabulary = random_vocabulary(rng)
+        trie = vocabulary.trie
+        automaton = automaton_of(Grammar({"root": Regular(random_automaton(rng))}, "root"))
+        if automaton is None:
+            continue
+        assert not len(automaton.call_rule)
+        positions, verdicts = np.zeros(trie.token_count, dtype=np.int32), np.zeros(trie.token_count, dtype=np.uint8)
+        for _ in range(6):
+            state, base = rng.randrange(automaton.state_count), rng.randrange(automaton.state_count)
+            row, base_row = (row_of(automaton, one, vocabulary) for one in (state, base))
+            count = walk_difference(
+                automaton_arrays(automaton),
+                trie_arrays(vocabulary),
+                state,
+                base,
+                front(trie.longest_token_bytes),
+                positions,
+                verdicts,
+            )
+            places = positions[:count].tolist()
+            assert places == sorted(set(places))
+            found = dict.fromkeys(base_row.accepted, ACCEPTED)
+            found |= dict.fromkeys(base_row.uncertain, UNCERTAIN)
+            for number, verdict in zip(trie.token_order[places].tolist(), verdicts[:count].tolist(), strict=True):
+                found[number] = verdict
+                met[verdict] += 1
+            assert {number for number, verdict in found.items() if verdict == ACCEPTED} == row.accepted
+            assert {number for number, verdict in found.items() if verdict == UNCERTAIN} == row.uncertain
+            saved += trie.token_count - count
+    assert min(met.values()) > 10
+    assert saved > 100, "the walk stops where both are in the same state"
+
+
+def random_automaton(rng: Random) -> Dfa:
+    """A minimal automaton of a few states over the bytes of random vocabularies."""
+    while True:
+        nfa = random_nfa(rng, b"ab\xff\xc3\xa9", 7)
+        dfa = determinise(as_builder(nfa, Budget()), 0, nfa.accepting, Budget())
+        if not dfa.without_empty_word().is_empty:
+            return dfa
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_open_start_and_advance(seed: int) -> None:
+    """Byte by byte and all bytes at once lead to the same entries."""
+    rng = Random(seed)
+    met = 0
+    for _ in range(25):
+        tested = random_grammar(rng)
+        automaton = automaton_of(tested)
+        if automaton is None:
+            continue
+        stacks = StackTable()
+        first = initial(automaton)
+        start, ended = opened(automaton, stacks)
+        assert entries_of(stacks, start) == first.entries
+        assert ended == configurations.close(automaton, {(0, ())}).ended
+        for text in random_texts(rng, tested, 8):
+            level, expected = start, first
+            for at in range(len(text)):
+                try:
+                    expected = configurations.advance(automaton, expected, text[at : at + 1])
+                except TooAmbiguousError:
+                    text = text[:at]
+                    break
+                level, ended, _ = advanced(automaton, stacks, level, text, at, at + 1)
+                assert entries_of(stacks, level) == expected.entries, (text[: at + 1], tested)
+                assert ended == expected.ended, (text[: at + 1], tested)
+                met += bool(expected.entries)
+            if text:
+                level, ended, _ = advanced(automaton, stacks, start, text, 0, len(text))
+                assert entries_of(stacks, level) == expected.entries, (text, tested)
+                assert ended == expected.ended, (text, tested)
+    assert met > 50
+
+
+@pytest.mark.parametrize("remembers", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_resolve_tokens(seed: int, remembers: bool) -> None:
+    """From entries with real stacks; tokens in the order of the trie share the levels of their beginnings."""
+    from shmcache.rows.kernels import ACCEPTED
+
+    rng = Random(seed)
+    met: dict[int, int] = {0: 0, ACCEPTED: 0}
+    for _ in range(20):
+        tested, vocabulary = random_grammar(rng), random_vocabulary(rng)
+        automaton = automaton_of(tested)
+        if automaton is None:
+            continue
+        stacks = StackTable()
+        place = {number: at for at, number in enumerate(vocabulary.trie.token_order.tolist())}
+        tokens = text_tokens(vocabulary)
+        start, _ = opened(automaton, stacks)
+        known: dict[int, npt.NDArray[np.uint8]] = {}
+        for text in random_texts(rng, tested, 6):
+            level, _, _ = advanced(automaton, stacks, start, text, 0, rng.randint(0, len(text)))
+            if not len(level[0]):
+                continue
+            at = rng.randrange(len(level[0]))
+            state, node = int(level[0][at]), int(level[1][at])
+            stack = stack_of(stacks, node)
+            some = sorted(rng.sample(list(tokens), min(len(tokens), 25)), key=place.__getitem__)
+            # What is remembered holds for the stack, whatever the state was.
+            memory = known.setdefault(node, np.zeros(len(vocabulary.flat.blob) if remembers else 0, dtype=np.uint8))
+            found = resolved(automaton, stacks, vocabulary, some, state, node, memory)
+            for number, verdict in found.items():
+                try:
+                    expected = accepts_from(automaton, state, stack, tokens[number])
+                except TooAmbiguousError:
+                    continue
+                assert verdict == (ACCEPTED if expected else 0), (tokens[number], state, stack, tested)
+                met[verdict] += 1
+    assert min(met.values()) > 20
+
+
+NESTED = Grammar(
+    {"root": Choice((Sequence((A, Reference("root"), B)), Sequence((A, Reference("root"), C)), B)), "x": A}, "root"
+)
+"""Every ``a`` pushes; ``a`` 300 times needs more stacks than a table has at first."""
+
+
+def test_a_full_stack_table_is_reported_and_nothing_is_lost_by_growing() -> None:
+    from shmcache.rows.kernels import STACKS_FULL, advance
+
+    automaton = automaton_of(NESTED)
+    assert automaton is not None
+    stacks = StackTable()
+    start, _ = opened(automaton, stacks)
+    text = b"a" * 300 + b"b" + b"bc" * 150
+    array = np.frombuffer(text, dtype=np.uint8)
+    before = len(stacks.arrays.parent)
+    full = advance(automaton_arrays(automaton), stacks.arrays, *start, array, 0, len(text), front(1))
+    assert full[0] == STACKS_FULL
+    level, ended, length = advanced(automaton, stacks, start, text, 0, len(text))
+    assert len(stacks.arrays.parent) == 2 * before
+    assert (length, ended) == (0, True)
+    level, _, _ = advanced(automaton, stacks, start, text, 0, 299)
+    assert entries_of(stacks, level) == configurations.advance(automaton, initial(automaton), text[:299]).entries
+    assert len(stacks) == 301, "each stack is held once"
+
+
+AMBIGUOUS = Grammar(
+    {
+        "root": Choice((Sequence((Reference("one"), B)), Sequence((Reference("two"), C)), B)),
+        "one": Sequence((A, Reference("root"), Literal(b"x"))),
+        "two": Sequence((A, Reference("root"), Literal(b"y"))),
+    },
+    "root",
+    frozenset({"one", "two"}),
+)
+"""Every ``a`` doubles the number of stacks."""
+
+
+def test_a_level_that_is_too_wide_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    from shmcache.rows import kernels
+
+    # Compiled kernels have the real limit in them; without compilation a small one keeps this quick.
+    monkeypatch.setattr(kernels, "CONFIGURATION_ENTRIES_MAX", 64)
+    automaton = automaton_of(AMBIGUOUS)
+    assert automaton is not None
+    stacks = StackTable()
+    start, _ = opened(automaton, stacks)
+    assert advanced(automaton, stacks, start, b"a" * 40, 0, 3)[2] > 0
+    assert advanced(automaton, stacks, start, b"a" * 40, 0, 40)[2] == kernels.FRONT_FULL
+
+    vocabulary = Vocabulary([b"a", b"b", b"a" * 20, b"a" * 20 + b"b", b"ab", b"c"])
+    order = vocabulary.trie.token_order.tolist()
+    nothing_known = np.zeros(0, dtype=np.uint8)
+    found = [
+        resolved(automaton, stacks, vocabulary, order, state, node, nothing_known)
+        for state, node in zip(start[0].tolist(), start[1].tolist(), strict=True)
+    ]
+    overflowed = {0: kernels.ACCEPTED, 1: 0, 2: kernels.OVERFLOWED, 3: kernels.OVERFLOWED, 4: kernels.ACCEPTED, 5: 0}
+    assert overflowed in found
+    (first, *_) = (state for state in range(automaton.state_count) if (97, 97) in bytes_of(automaton, state))
+    accepted, uncertain = walk(automaton, stacks, vocabulary, first)
+    assert 0 in accepted
+    assert {2, 3} <= uncertain, "where a level overflows its tokens are left to the matcher"
+
+
+def bytes_of(automaton: GrammarAutomaton, state: int) -> list[tuple[int, int]]:
+    return [(low, high) for low, high, _ in automaton.edges_of(state)]
