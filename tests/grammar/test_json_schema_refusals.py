@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shmcache.errors import LimitError, SourceError, UnsupportedError
 from shmcache.grammar.json_schema import JsonSchemaOptions, json_schema_grammar
@@ -212,3 +215,31 @@ def test_huge_numbers(schema: str, valid: list[Any], invalid: list[Any]) -> None
 def test_numbers_that_cannot_be_written_out_are_limits(schema: str) -> None:
     with pytest.raises(LimitError):
         grammar_of(schema)
+
+
+KEYWORDS = sorted(
+    {
+        *("$ref", "$id", "$schema", "$anchor", "$defs", "type", "enum", "const", "properties", "required", "items"),
+        *("prefixItems", "additionalItems", "additionalProperties", "minItems", "maxItems", "minLength", "maxLength"),
+        *("pattern", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "anyOf"),
+        *("allOf", "oneOf", "not", "uniqueItems", "patternProperties", "dependencies", "title", "definitions", "id"),
+    }
+)
+FRAGMENTS = st.recursive(
+    st.sampled_from(
+        [None, True, False, 0, 1, -1, 2.5, "", "a", "object", "array", "string", "#", "#/$defs/a", "^a$", "["]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(KEYWORDS), inner, max_size=3)
+        | st.dictionaries(st.sampled_from("ab"), inner, max_size=2)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.dictionaries(st.sampled_from(KEYWORDS), FRAGMENTS, max_size=4), st.sampled_from(["error", "ignore"]))
+def test_nonsense_is_answered_or_refused(schema: dict[str, Any], on_unsupported: str) -> None:
+    with contextlib.suppress(SourceError, UnsupportedError):
+        assert grammar_of(schema, on_unsupported=on_unsupported).rules
