@@ -20,6 +20,7 @@ from shmcache.manager.policy import Limits, Policy
 from shmcache.manager.recovery import recover
 from shmcache.manager.server import Server
 from shmcache.manager.supervisor import Supervisor
+from shmcache.memory import steps
 from shmcache.memory.election import ManagerLock
 from shmcache.memory.lease import ignore_lease_signals
 from shmcache.memory.names import Namespace
@@ -95,7 +96,7 @@ def _policy(options: argparse.Namespace) -> Policy:
 
 def _say_ready(descriptor: int | None) -> None:
     if descriptor is not None:
-        os.write(descriptor, READY)
+        steps.write(descriptor, READY)
         os.close(descriptor)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from shmcache.manager.descriptors import Intake, close_all, receive_some, send_some
 from shmcache.manager.wire import Message, WireError, encode
+from shmcache.memory import steps
 
 
 class ChannelClosed(ConnectionError):  # noqa: N818  (a condition, as StopIteration is)
@@ -52,7 +53,7 @@ class Channel:
         try:
             sent = send_some(self._socket, view, descriptors)
             if sent < len(view):
-                self._socket.sendall(view[sent:], socket.MSG_NOSIGNAL)
+                steps.sendall(self._socket, view[sent:], socket.MSG_NOSIGNAL)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed("the other end is gone") from error
 

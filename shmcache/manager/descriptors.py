@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from shmcache.manager.fields import DESCRIPTORS_MAX
 from shmcache.manager.wire import Decoder, Message, WireError, descriptor_count
+from shmcache.memory import steps
 
 RECEIVE_BYTES = 1 << 16
 _ANCILLARY_BYTES = socket.CMSG_SPACE(DESCRIPTORS_MAX * array.array("i").itemsize)
@@ -22,9 +23,9 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(DESCRIPTORS_MAX * array.array("i").itemsize
 def send_some(connection: socket.socket, data: bytes | memoryview, descriptors: Sequence[int] = ()) -> int:
     """Sends what the socket takes of ``data``; the descriptors go with its first byte. Returns the bytes sent."""
     if not descriptors:
-        return connection.send(data, socket.MSG_NOSIGNAL)
+        return steps.send(connection, data, socket.MSG_NOSIGNAL)
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
-    return connection.sendmsg([data], rights, socket.MSG_NOSIGNAL)
+    return steps.sendmsg(connection, [data], rights, socket.MSG_NOSIGNAL)
 
 
 def receive_some(connection: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:

@@ -31,6 +31,7 @@ from shmcache.manager.shelf import StoreEffect
 from shmcache.manager.status import statistics
 from shmcache.manager.supervisor import Supervisor, WorkerProcess
 from shmcache.manager.worker_side import WorkerEffect, WorkerSide
+from shmcache.memory import steps
 from shmcache.memory.layout import ManagerState
 from shmcache.memory.names import Namespace
 
@@ -103,11 +104,12 @@ class Server:
     def listen(self) -> None:
         """From here on clients are served. Whatever socket file lies there belonged to a manager that is gone."""
         path = self.namespace.socket_path
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            steps.unlink(path)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        listener.bind(str(path))
-        path.chmod(0o600)
-        listener.listen(BACKLOG)
+        steps.bind(listener, str(path))
+        steps.chmod(path, 0o600)
+        steps.listen(listener, BACKLOG)
         self._listener = listener
         self._selector.register(listener, selectors.EVENT_READ, ("listener", None))
         self.shelf.control.set_state(ManagerState.SERVING)
@@ -121,13 +123,14 @@ class Server:
         """Makes :meth:`run` return. May be called from another thread and from a signal handler."""
         self._is_stopping = True
         with contextlib.suppress(OSError):
-            os.write(self._wake_write, b"\0")
+            steps.write(self._wake_write, b"\0")
 
     def close(self, *, remove: bool) -> None:
         """Ends everything in order; ``remove``: the cache too, otherwise it stays for the next manager."""
         self.shelf.control.set_state(ManagerState.STOPPING)
         if self._listener is not None:
-            self.namespace.socket_path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                steps.unlink(self.namespace.socket_path)
             self._selector.unregister(self._listener)
             self._listener.close()
         for client in self.clients.all():

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shmcache.manager.connection import Connection
+from shmcache.memory import steps
 from shmcache.memory.names import Namespace
 
 _log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class Supervisor:
         """A new worker process. Raises OSError when the system gives none."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            process = subprocess.Popen(
+            process = steps.spawn(
                 [
                     *(sys.executable, "-P", "-m", WORKER_MODULE),
                     *("--descriptor", str(theirs.fileno()), "--manager-pid", str(os.getpid())),
@@ -75,7 +76,7 @@ class Supervisor:
             pidfd = os.pidfd_open(process.pid)
         except BaseException:
             ours.close()
-            process.kill()
+            steps.send_signal(process, signal.SIGKILL)
             process.wait()
             raise
         _log.info("worker %d started: pid %d", number, process.pid)
@@ -84,7 +85,7 @@ class Supervisor:
     def kill(self, worker: WorkerProcess) -> None:
         """Ends it at once; its pidfd tells when it is gone."""
         with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(worker.pidfd, signal.SIGKILL)
+            steps.pidfd_send_signal(worker.pidfd, signal.SIGKILL)
 
     def bury(self, worker: WorkerProcess) -> int:
         """Lets go of a worker that has ended (or ends now); returns its exit code, negative for a signal."""

@@ -15,12 +15,12 @@ from hashlib import blake2b
 from pathlib import Path
 
 from shmcache.errors import SegmentError
-from shmcache.memory import layout
+from shmcache.memory import layout, steps
 from shmcache.memory.account import Totals
 from shmcache.memory.layout import ManagerState
 from shmcache.memory.names import Namespace
 from shmcache.memory.objects import WRITABLE_MODE, building, check_descriptor, fill, open_object, publish, unlink_object
-from shmcache.memory.words import checksum, store, words_of
+from shmcache.memory.words import checksum, words_of
 
 UNLIMITED = -1
 """The limit in bytes that means none."""
@@ -126,54 +126,54 @@ class ControlWriter(ControlReader):
     def begin_epoch(self, *, pid: int, start_ticks: int) -> int:
         """Enters a new manager, in state RECOVERING; returns its epoch."""
         epoch = self.words[layout.MANAGER_EPOCH] + 1
-        store(self.words, layout.MANAGER_STATE, ManagerState.RECOVERING)
-        store(self.words, layout.MANAGER_EPOCH, epoch)
-        store(self.words, layout.MANAGER_PID, pid)
-        store(self.words, layout.MANAGER_START_TICKS, start_ticks)
+        steps.store(self.words, layout.MANAGER_STATE, ManagerState.RECOVERING)
+        steps.store(self.words, layout.MANAGER_EPOCH, epoch)
+        steps.store(self.words, layout.MANAGER_PID, pid)
+        steps.store(self.words, layout.MANAGER_START_TICKS, start_ticks)
         return epoch
 
     def set_state(self, state: ManagerState) -> None:
         """Says what the manager is doing."""
-        store(self.words, layout.MANAGER_STATE, state)
+        steps.store(self.words, layout.MANAGER_STATE, state)
 
     def set_lease_works(self, works: bool) -> None:
         """Says whether retired bytes are known exactly."""
-        store(self.words, layout.MANAGER_LEASE, int(works))
+        steps.store(self.words, layout.MANAGER_LEASE, int(works))
 
     def set_limit(self, limit_bytes: int) -> None:
         """Sets the limit of grammar and rule tiers, in bytes, or :data:`UNLIMITED`."""
-        store(self.words, layout.LIMIT_BYTES, layout.NO_LIMIT if limit_bytes == UNLIMITED else limit_bytes)
+        steps.store(self.words, layout.LIMIT_BYTES, layout.NO_LIMIT if limit_bytes == UNLIMITED else limit_bytes)
 
     def set_totals(self, totals: Totals) -> None:
         """Stores the account, the cache of the sum over the slots."""
         for position, amount in enumerate(totals.charged_bytes, layout.CHARGED):
-            store(self.words, position, amount)
+            steps.store(self.words, position, amount)
         for position, amount in enumerate(totals.entries, layout.ENTRIES):
-            store(self.words, position, amount)
-        store(self.words, layout.FILLING_BYTES, totals.filling_bytes)
-        store(self.words, layout.RETIRED_BYTES, totals.retired_bytes)
+            steps.store(self.words, position, amount)
+        steps.store(self.words, layout.FILLING_BYTES, totals.filling_bytes)
+        steps.store(self.words, layout.RETIRED_BYTES, totals.retired_bytes)
 
     def count(self, counter: str, change: int = 1) -> None:
         """Adds to a counter of :data:`layout.COUNTER_NAMES`; only ``in_flight`` goes down."""
         position = layout.COUNTERS + layout.COUNTER_NAMES.index(counter)
-        store(self.words, position, max(0, self.words[position] + change))
+        steps.store(self.words, position, max(0, self.words[position] + change))
 
     def next_serial(self) -> int:
         """A serial that was never given out before and never will be again."""
         serial = self.words[layout.SERIAL_LAST] + 1
-        store(self.words, layout.SERIAL_LAST, serial)
+        steps.store(self.words, layout.SERIAL_LAST, serial)
         return serial
 
     def next_version(self) -> int:
         """A version word that no slot ever had."""
         version = self.words[layout.VERSION_LAST] + 1
-        store(self.words, layout.VERSION_LAST, version)
+        steps.store(self.words, layout.VERSION_LAST, version)
         return version
 
     def next_generation(self) -> int:
         """Opens a new generation. From this store on no look-up finds an older grammar or rule entry."""
         generation = self.words[layout.GENERATION] + 1
-        store(self.words, layout.GENERATION, generation)
+        steps.store(self.words, layout.GENERATION, generation)
         return generation
 
     def dissolve(self) -> None:

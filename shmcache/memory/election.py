@@ -10,12 +10,14 @@ control segment, which lies in shared memory. Containers may share either one wi
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import struct
 from pathlib import Path
 
 from shmcache.errors import SegmentError
+from shmcache.memory import steps
 from shmcache.memory.names import Namespace
 
 _FLOCK = struct.Struct("hhqqi4x")
@@ -54,8 +56,9 @@ class ManagerLock:
         """Gives the locks back; with ``remove`` their files go too (only after everything they guard is gone)."""
         if remove and self._descriptors:
             # While locked: whoever opened the file before this sees, once it has the lock, that its name is gone.
-            self._namespace.shm_lock_path.unlink(missing_ok=True)
-            self._namespace.lock_path.unlink(missing_ok=True)
+            for path in (self._namespace.shm_lock_path, self._namespace.lock_path):
+                with contextlib.suppress(FileNotFoundError):
+                    steps.unlink(path)
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors = []
@@ -67,11 +70,11 @@ def holder_pid(namespace: Namespace) -> int | None:
     Not to be called by the holder itself: it would lose its lock.
     """
     try:
-        descriptor = os.open(namespace.shm_lock_path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = steps.open_file(namespace.shm_lock_path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
     try:
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        answer = steps.fcntl(descriptor, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
         kind, _, _, _, pid = _FLOCK.unpack(answer)
         return None if kind == fcntl.F_UNLCK else max(0, pid)
     finally:
@@ -81,12 +84,12 @@ def holder_pid(namespace: Namespace) -> int | None:
 def _lock(path: Path) -> int | None:
     """An open, locked descriptor of the file that has that name now; None when another process has the lock."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = steps.open_file(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             status = os.fstat(descriptor)
             if status.st_uid != os.geteuid():
                 raise SegmentError(f"{path} belongs to uid {status.st_uid}")
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            steps.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.exists(path) and os.path.samestat(os.stat(path), status):
                 return descriptor
         except (BlockingIOError, PermissionError):

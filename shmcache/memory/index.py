@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from shmcache.errors import SegmentError
-from shmcache.memory import layout
+from shmcache.memory import layout, steps
 from shmcache.memory.account import Entry, Totals, exchange, sum_totals
 from shmcache.memory.control import ControlReader, ControlWriter
 from shmcache.memory.layout import RECORD_WORDS, WINDOW_SLOTS, SlotState, Tier
-from shmcache.memory.words import checksum, key_to_words, store, words_to_key
+from shmcache.memory.words import checksum, key_to_words, words_to_key
 
 _READY = int(SlotState.READY)
 _VOCABULARY = int(Tier.VOCABULARY)
@@ -157,7 +157,7 @@ class IndexWriter(IndexReader):
             entry = self._entries.get(slot)
             wanted = fingerprint_of(entry.key) if entry and entry.state is SlotState.READY else 0
             if self.fingerprint(slot) != wanted:
-                store(self._words, layout.FINGERPRINTS + slot, wanted)
+                steps.store(self._words, layout.FINGERPRINTS + slot, wanted)
         self._set_totals(sum_totals(self._entries.values(), self._header.generation))
         return damaged
 
@@ -245,15 +245,15 @@ class IndexWriter(IndexReader):
     def _write_record(self, slot: int, version: int, fields: list[int], fingerprint: int) -> None:
         words = self._words
         start = self._records_start + RECORD_WORDS * slot
-        store(words, start, 0)
+        steps.store(words, start, 0)
         if not fingerprint:
-            store(words, layout.FINGERPRINTS + slot, 0)
+            steps.store(words, layout.FINGERPRINTS + slot, 0)
         for position, value in enumerate(fields, start + layout.RECORD_STATE):
-            store(words, position, value)
-        store(words, start + layout.RECORD_CHECKSUM, checksum(fields))
-        store(words, start, version)
+            steps.store(words, position, value)
+        steps.store(words, start + layout.RECORD_CHECKSUM, checksum(fields))
+        steps.store(words, start, version)
         if fingerprint:
-            store(words, layout.FINGERPRINTS + slot, fingerprint)
+            steps.store(words, layout.FINGERPRINTS + slot, fingerprint)
 
     def _set_totals(self, totals: Totals) -> None:
         self._totals = totals

@@ -17,6 +17,7 @@ import mmap
 import os
 import signal
 
+from shmcache.memory import steps
 from shmcache.memory.names import Namespace
 from shmcache.memory.objects import SEALED_MODE, building, open_object, publish, unlink_object
 
@@ -63,9 +64,9 @@ def leases_work(namespace: Namespace) -> bool:
 
 def _try_lease(descriptor: int, kind: int) -> bool:
     try:
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, kind)
+        steps.fcntl(descriptor, fcntl.F_SETLEASE, kind)
     except BlockingIOError:
         return False
     # At once: whoever opens the file meanwhile waits for this.
-    fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    steps.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return True

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from shmcache import settings
 from shmcache.errors import SegmentError
+from shmcache.memory import steps
 from shmcache.memory.layout import CONTROL_LAYOUT_VERSION
 
 SHM_DIRECTORY = settings.shm_directory()
@@ -96,7 +97,7 @@ class Namespace:
 
     def make_directory(self) -> None:
         """Makes the runtime directory (0700); raises :class:`SegmentError` when it is not ours alone."""
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        steps.make_directory(self.directory, mode=0o700, parents=True, exist_ok=True)
         self.check_directory()
 
     def check_directory(self) -> None:

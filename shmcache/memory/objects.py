@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from shmcache.errors import LimitError, SegmentError
-from shmcache.memory import names
+from shmcache.memory import names, steps
 
 Buffer = bytes | bytearray | memoryview
 
@@ -37,7 +37,7 @@ def open_object(name: str, *, mode: int, writable: bool = False) -> int:
     Raises FileNotFoundError, or :class:`SegmentError` when it is not ours, or its mode is not exactly ``mode``.
     """
     try:
-        descriptor = os.open(
+        descriptor = steps.open_file(
             names.object_path(name), (os.O_RDWR if writable else os.O_RDONLY) | os.O_NONBLOCK | _SECURE_FLAGS
         )
     except OSError as error:
@@ -75,21 +75,21 @@ def building(name: str, size_bytes: int) -> Iterator[int]:
     private = name + names.BUILDING_SUFFIX
     path = names.object_path(private)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SECURE_FLAGS, WRITABLE_MODE)
+        descriptor = steps.open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _SECURE_FLAGS, WRITABLE_MODE)
     except FileExistsError as error:
         raise SegmentError(f"{private} exists already") from error
     except OSError as error:
         raise _typed(error, name, size_bytes) from error
     try:
         try:
-            os.posix_fallocate(descriptor, 0, size_bytes)
+            steps.posix_fallocate(descriptor, 0, size_bytes)
         except OSError as error:
             raise _typed(error, name, size_bytes) from error
         yield descriptor
     finally:
         os.close(descriptor)
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+            steps.unlink(path)
 
 
 def fill(descriptor: int, parts: Iterable[Buffer]) -> int:
@@ -98,7 +98,7 @@ def fill(descriptor: int, parts: Iterable[Buffer]) -> int:
     for part in parts:
         view = memoryview(part).cast("B")
         while view:
-            written = os.pwrite(descriptor, view, offset)
+            written = steps.pwrite(descriptor, view, offset)
             offset += written
             view = view[written:]
     return offset
@@ -106,9 +106,9 @@ def fill(descriptor: int, parts: Iterable[Buffer]) -> int:
 
 def publish(descriptor: int, name: str, *, mode: int) -> None:
     """Gives a built object its mode and its final name. Raises :class:`SegmentError` when the name is taken."""
-    os.fchmod(descriptor, mode)
+    steps.fchmod(descriptor, mode)
     try:
-        os.link(names.object_path(name + names.BUILDING_SUFFIX), names.object_path(name))
+        steps.link(names.object_path(name + names.BUILDING_SUFFIX), names.object_path(name))
     except FileExistsError as error:
         raise SegmentError(f"{name} exists already") from error
 
@@ -116,7 +116,7 @@ def publish(descriptor: int, name: str, *, mode: int) -> None:
 def unlink_object(name: str) -> bool:
     """Removes the name; mappings live on. False when there was none."""
     try:
-        os.unlink(names.object_path(name))
+        steps.unlink(names.object_path(name))
     except FileNotFoundError:
         return False
     return True

@@ -12,11 +12,11 @@ import time
 from dataclasses import dataclass
 
 from shmcache.errors import SegmentError
-from shmcache.memory import layout
+from shmcache.memory import layout, steps
 from shmcache.memory.control import ControlReader
 from shmcache.memory.names import Namespace
 from shmcache.memory.objects import WRITABLE_MODE, building, check_descriptor, fill, open_object, publish, unlink_object
-from shmcache.memory.words import store, words_of
+from shmcache.memory.words import words_of
 
 _HEADER_WORDS = 5
 COUNT_MAX = 1 << 48
@@ -54,7 +54,7 @@ class Recency:
 
     def touch(self, slot: int, now_ns: int) -> None:
         """Notes a hit of the slot at that monotonic time, in nanoseconds."""
-        self.words[layout.RECENCY_SLOTS + slot] = now_ns
+        steps.store(self.words, layout.RECENCY_SLOTS + slot, now_ns)
 
     def last_used_ns(self, slot: int, now_ns: int) -> int:
         """When the slot was last hit, in monotonic nanoseconds, never later than ``now_ns``."""
@@ -71,7 +71,7 @@ class Recency:
         """Zeroes a row before it is given to a client."""
         words = self.row(row)
         for position in range(layout.ROW_WORDS):
-            store(words, position, 0)
+            steps.store(words, position, 0)
 
     def counts(self, row: int) -> ClientCounts:
         """What a client counted; impossible values count as 0."""

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shmcache.errors import SegmentError
+from shmcache.memory import steps
 from shmcache.memory.account import Entry
 from shmcache.memory.names import BUILDING_SUFFIX, parse_data_name
 from shmcache.memory.objects import (
@@ -158,12 +159,12 @@ def create_anonymous_segment(payload_parts: Iterable[Buffer], *, key: bytes, gen
     """
     parts = _views(payload_parts)
     header = _header(parts, key=key, generation=generation, tier=tier, instance=0, serial=0)
-    descriptor = os.memfd_create("shmcache", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    descriptor = steps.memfd_create("shmcache", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         _write(descriptor, header, parts)
-        os.fchmod(descriptor, SEALED_MODE)
+        steps.fchmod(descriptor, SEALED_MODE)
         seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+        steps.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
     except BaseException:
         os.close(descriptor)
         raise

@@ -1,6 +1,7 @@
 """Aligned 8-byte words: the only unit in which processes change shared memory.
 
-Owns loading and storing of words, and the bytes-to-words conversions. Must never know what a word means.
+Owns the view of memory as words, and the bytes-to-words conversions. Must never know what a word means. Words are
+stored by :func:`shmcache.memory.steps.store`.
 
 A word is loaded and stored through a ``memoryview`` of format ``Q``, which CPython does with one 8-byte move.
 ``struct.pack_into`` writes byte by byte and tears. On x86-64 the processor keeps the order of loads among loads and
@@ -26,11 +27,6 @@ KEY_BYTES = _KEY.size
 def words_of(buffer: mmap | bytearray | memoryview) -> memoryview:
     """``buffer`` as words; its length in bytes must be a multiple of 8. Writable when the buffer is."""
     return memoryview(buffer).cast("B").cast("Q")
-
-
-def store(words: memoryview, position: int, value: int) -> None:
-    """Stores one word. Every change of a control segment goes through here."""
-    words[position] = value
 
 
 def key_to_words(key: bytes) -> tuple[int, int, int, int]:

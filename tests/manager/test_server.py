@@ -15,7 +15,7 @@ from shmcache.errors import SourceError
 from shmcache.manager import server, wire
 from shmcache.manager.connection import OUTGOING_BYTES_MAX
 from shmcache.manager.policy import Policy
-from shmcache.memory import objects
+from shmcache.memory import objects, steps
 from shmcache.memory.recency import open_recency
 from shmcache.memory.segments import map_segment
 from tests.manager.live import GUARD_SECONDS, Asker, Live, fail, key, manager_thread, pause
@@ -180,7 +180,7 @@ def test_a_full_host_gives_the_image_unindexed(live: Live, monkeypatch: pytest.M
     def no_room(descriptor: int, offset: int, length: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "posix_fallocate", no_room)
+    monkeypatch.setattr(steps, "posix_fallocate", no_room)
     answer = asker.compile("g", rows={ROW: "a row"})
     assert answer.image["payload"] == "g"
     assert answer.serial == 0

@@ -62,7 +62,7 @@ def test_removing_the_files_of_a_held_lock_is_safe(namespace: Namespace) -> None
 
 def test_a_lock_on_a_removed_file_is_not_held(namespace: Namespace) -> None:
     """Whoever opened the file before it was removed must not believe that its lock on the old file means anything."""
-    from shmcache.memory import election
+    from shmcache.memory import election, steps
 
     lock = ManagerLock(namespace)
     assert lock.acquire()
@@ -76,7 +76,7 @@ def test_a_lock_on_a_removed_file_is_not_held(namespace: Namespace) -> None:
 
     lock.release()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(election.fcntl, "lockf", remove_then_lock)
+        patch.setattr(steps, "lockf", remove_then_lock)
         assert lock.acquire()
     assert len(calls) == 3
     with program("hold_lock", namespace) as other:

@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 
 from shmcache.errors import SegmentError
-from shmcache.memory import control as control_module
-from shmcache.memory import index as index_module
-from shmcache.memory import layout
+from shmcache.memory import layout, steps
 from shmcache.memory.account import Totals, sum_totals
 from shmcache.memory.control import ControlReader, ControlWriter, control_image, create_control, open_control_reader
 from shmcache.memory.index import IndexReader, IndexWriter
@@ -286,8 +284,7 @@ def stores_of(change: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> 
         words[position] = value
 
     with monkeypatch.context() as patch:
-        patch.setattr(index_module, "store", record)
-        patch.setattr(control_module, "store", record)
+        patch.setattr(steps, "store", record)
         change()
     return stores
 
@@ -419,8 +416,7 @@ def test_a_writer_killed_before_any_store_leaves_an_index_that_repairs(
             left -= 1
             words[position] = value
 
-        monkeypatch.setattr(index_module, "store", killable)
-        monkeypatch.setattr(control_module, "store", killable)
+        monkeypatch.setattr(steps, "store", killable)
         finished = True
         try:
             if action == "reserve":

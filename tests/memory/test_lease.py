@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shmcache.memory import lease
+from shmcache.memory import lease, steps
 from shmcache.memory.names import Namespace
 from shmcache.memory.objects import list_objects
 from shmcache.memory.segments import create_segment, map_segment, open_segment, unlink_segment
@@ -43,14 +43,14 @@ def test_the_self_test_reports_a_kernel_that_refuses(namespace: Namespace, monke
     def refuse(*_: object) -> int:
         raise OSError(22, "Invalid argument")
 
-    monkeypatch.setattr(lease.fcntl, "fcntl", refuse)
+    monkeypatch.setattr(steps, "fcntl", refuse)
     assert not lease.leases_work(namespace)
 
 
 def test_the_self_test_reports_a_kernel_that_always_grants(
     namespace: Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease.fcntl, "fcntl", lambda *_: 0)
+    monkeypatch.setattr(steps, "fcntl", lambda *_: 0)
     assert not lease.leases_work(namespace)
 
 

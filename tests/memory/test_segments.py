@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from shmcache.errors import LimitError, SegmentError
-from shmcache.memory import segments
+from shmcache.memory import segments, steps
 from shmcache.memory.names import Namespace, object_path
 from shmcache.memory.objects import list_objects
 from shmcache.memory.segments import (
@@ -92,7 +92,7 @@ def test_a_full_file_system_is_a_typed_error_and_leaves_nothing(
     def full(descriptor: int, offset: int, length: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr(steps, "posix_fallocate", full)
     with pytest.raises(LimitError) as caught:
         _create(namespace)
     assert caught.value.limit == "shm_bytes"
@@ -102,8 +102,8 @@ def test_a_full_file_system_is_a_typed_error_and_leaves_nothing(
 def test_memory_is_allocated_before_it_is_written(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     fallocate, pwrite = os.posix_fallocate, os.pwrite
-    monkeypatch.setattr(os, "posix_fallocate", lambda *a: (calls.append("fallocate"), fallocate(*a))[1])
-    monkeypatch.setattr(os, "pwrite", lambda *a: (calls.append("pwrite"), pwrite(*a))[1])
+    monkeypatch.setattr(steps, "posix_fallocate", lambda *a: (calls.append("fallocate"), fallocate(*a))[1])
+    monkeypatch.setattr(steps, "pwrite", lambda *a: (calls.append("pwrite"), pwrite(*a))[1])
     _create(namespace)
     assert calls[0] == "fallocate"
     assert calls.count("fallocate") == 1
@@ -114,7 +114,7 @@ def test_an_error_while_filling_leaves_nothing(namespace: Namespace, monkeypatch
     def broken(*_: object) -> int:
         raise OSError(errno.EIO, "broken")
 
-    monkeypatch.setattr(os, "pwrite", broken)
+    monkeypatch.setattr(steps, "pwrite", broken)
     with pytest.raises(OSError, match="broken"):
         _create(namespace)
     assert list_objects(namespace.prefix) == []
