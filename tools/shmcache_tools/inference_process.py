@@ -58,6 +58,24 @@ class InferenceProcess:
         seconds = [self._first_mask(self._sources[name]) for name in names]
         return {"seconds": seconds, "bytes": sum(self._grammars[name].memory_size_bytes for name in names)}
 
+    def ask_again(self, repeats: int) -> dict[str, Any]:
+        """Asks for everything it holds again: local hits.
+
+        Replies with the seconds to the grammar, and those to a first mask, each ``repeats`` times a source.
+        """
+        grammar_seconds: list[float] = []
+        mask_seconds: list[float] = []
+        for name in self._grammars:
+            source = self._sources[name]
+            for _ in range(repeats):
+                started = perf_counter()
+                grammar = self._compile(source)
+                found = perf_counter()
+                GrammarMatcher(grammar).fill_next_token_bitmask(self._bitmask)
+                mask_seconds.append(perf_counter() - started)
+                grammar_seconds.append(found - started)
+        return {"seconds": grammar_seconds, "first_mask_seconds": mask_seconds}
+
     def ask_schema(self, text: str) -> dict[str, Any]:
         """Asks for a schema that is not of the package; replies also with the grammar's generation."""
         source = DemoSource("given", "json_schema", text)
@@ -114,7 +132,7 @@ def main() -> None:
         if action == "open":
             process = InferenceProcess(**command)
             say({})
-        elif process is not None and action in ("ask", "ask_schema", "decode"):
+        elif process is not None and action in ("ask", "ask_again", "ask_schema", "decode"):
             say(getattr(process, action)(**command))
         else:
             raise ValueError(f"unknown command {line!r}")
