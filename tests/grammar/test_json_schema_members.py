@@ -15,8 +15,13 @@ from shmcache.grammar.json_schema.layout import Layout
 from shmcache.grammar.json_schema.members import Member, member_graph
 from shmcache.grammar.json_schema.options import JsonSchemaOptions
 from shmcache.grammar.json_schema.rules import ROOT, Rules
+from shmcache.grammar.json_schema.string_automata import NAME_ESCAPABLE, names_but, quoted
 from shmcache.grammar.json_schema.strings import Strings
 from shmcache.limits import Budget
+from shmcache.regular.code_points import ANY
+from shmcache.regular.dfa import minimise
+from shmcache.regular.encode import encode_json_string
+from shmcache.regular.operations import everything, subtract, words
 from tests.reference.configurations import advance, initial
 from tests.reference.grammar_recogniser import is_viable_prefix, recognises
 
@@ -105,3 +110,13 @@ def test_counting_far_takes_few_states() -> None:
         rules = Rules(Layout(JsonSchemaOptions()))
         rules.define(ROOT, counted_string(3, maximum, rules, Budget()))
         assert len(build_automaton(rules.grammar(()), Budget(states_max=100_000)).final) < 20_000
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.sets(st.text("ab ", max_size=4), min_size=1, max_size=8))
+def test_other_names_are_the_difference(names: set[str]) -> None:
+    budget = Budget()
+    direct = names_but(names, budget)
+    others = subtract(everything(ANY), words(sorted(names), budget), budget)
+    assert minimise(direct, budget) == quoted(encode_json_string(others, budget, escapable=NAME_ESCAPABLE))
+    assert direct.state_count == minimise(direct, budget).state_count

@@ -141,6 +141,11 @@ def test_ignoring_keeps_what_is_enforced() -> None:
     assert {warning.feature for warning in grammar.warnings} >= {"format"}
 
 
+def test_ignoring_a_keyword_never_narrows() -> None:
+    schema = {"type": "object", "patternProperties": {"^x": {}}, "properties": {"a": {}}, "additionalProperties": False}
+    check(schema, [{"a": 1, "x1": 2}, {"x": 1}, {}], [1], on_unsupported="ignore")
+
+
 @pytest.mark.parametrize("name", sorted(KNOWN_FORMATS))
 def test_formats_of_the_standard_are_refused(name: str) -> None:
     with pytest.raises(UnsupportedError):

@@ -63,10 +63,14 @@ KEYWORDS = (
 def read_objects(keywords: Keywords) -> ObjectSet:
     """What ``properties``, ``required`` and ``additionalProperties`` say."""
     is_stated = "additionalProperties" in keywords
+    extra = node_of(keywords.child("additionalProperties")) if is_stated else ANYTHING
+    if keywords.schema.get("patternProperties"):
+        # Refused, or ignored: then it is not known which names are the additional ones.
+        is_stated, extra = True, ANYTHING
     return ObjectSet(
         tuple((name, node_of(child)) for name, child in keywords.named_children("properties").items()),
         keywords.texts("required"),
-        node_of(keywords.child("additionalProperties")) if is_stated else ANYTHING,
+        extra,
         Openness.STATED if is_stated else Openness.SILENT,
     )
 

@@ -5,15 +5,20 @@ Owns automata only. Must never know a schema or a rule.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from shmcache.limits import Budget
-from shmcache.regular.code_points import ANY
+from shmcache.regular.code_points import ANY, CodePoints
 from shmcache.regular.dfa import EMPTY_LANGUAGE, Dfa, Edge
 from shmcache.regular.encode import encode_json_string
 from shmcache.regular.operations import characters, everything
 
 _QUOTE = ord('"')
+_CONTENT = 1  # the state of a quoted automaton behind the opening quote
+
+NAME_ESCAPABLE = ~CodePoints.of((0x20, 0x7E))
+"""Characters that may be escaped in the names of properties and in constants; others are escaped where they must be."""
 
 
 def quoted(content: Dfa) -> Dfa:
@@ -70,3 +75,72 @@ def counted(minimum: int, maximum: int | None, budget: Budget) -> Dfa:
         rows.append(())
         accepting.append(True)
     return Dfa(edges=tuple(rows), accepting=tuple(accepting))
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name has one spelling only: printable ASCII without quotes and backslashes."""
+    return all(" " <= character <= "~" and character not in '"\\' for character in name)
+
+
+@cache
+def _any_name() -> Dfa:
+    return quoted(encode_json_string(everything(ANY), Budget(), escapable=NAME_ESCAPABLE))
+
+
+def names_but(names: Iterable[str], budget: Budget) -> Dfa:
+    """Every name but these plain ones, in the spellings of names, quotes included.
+
+    Made without subtraction: the trie of the names, with equal subtries joined, over the automaton of any name; what
+    leaves the trie goes on as any name.
+    """
+    base = _any_name()
+    rows = list(base.edges)
+    known: dict[tuple[bool, tuple[tuple[int, int], ...]], int] = {}
+    # The nodes along the last name, from the root: (character that leads there, is a name itself, children so far).
+    path: list[tuple[int, bool, list[tuple[int, int]]]] = [(0, False, [])]
+
+    def close_to(depth: int) -> None:
+        while len(path) > depth:
+            code, is_name, children = path.pop()
+            key = (is_name, tuple(children))
+            state = known.get(key)
+            if state is None:
+                budget.spend_states()
+                state = known[key] = len(rows)
+                rows.append(_redirected(base.edges[_CONTENT], children, has_quote=not is_name))
+            if path:
+                path[-1][2].append((code, state))
+
+    previous = ""
+    for name in sorted(names):
+        common = 0
+        while common < min(len(name), len(previous)) and name[common] == previous[common]:
+            common += 1
+        close_to(common + 1)
+        path.extend((ord(character), False, []) for character in name[common:])
+        code, _, children = path[-1]
+        path[-1] = (code, True, children)
+        previous = name
+    close_to(0)
+    rows[0] = ((_QUOTE, _QUOTE, len(rows) - 1),)  # the root of the trie was the last to be closed
+    return Dfa(edges=tuple(rows), accepting=base.accepting + (False,) * (len(rows) - base.state_count))
+
+
+def _redirected(row: tuple[Edge, ...], targets: list[tuple[int, int]], *, has_quote: bool) -> tuple[Edge, ...]:
+    """The row with some single bytes (sorted) leading elsewhere, and perhaps without the closing quote."""
+    result: list[Edge] = []
+    at = 0
+    for low, high, target in row:
+        if low == _QUOTE and not has_quote:
+            continue
+        start = low
+        while at < len(targets) and targets[at][0] <= high:
+            code, other = targets[at]
+            if start < code:
+                result.append((start, code - 1, target))
+            result.append((code, code, other))
+            start = code + 1
+            at += 1
+        if start <= high:
+            result.append((start, high, target))
+    return tuple(result)

@@ -20,10 +20,10 @@ from shmcache.grammar.ir import Expression, Literal, Regular
 from shmcache.grammar.json_schema.counting import counted_string
 from shmcache.grammar.json_schema.keywords import Keywords
 from shmcache.grammar.json_schema.rules import Rules
-from shmcache.grammar.json_schema.string_automata import quoted
+from shmcache.grammar.json_schema.string_automata import NAME_ESCAPABLE, is_plain, names_but, quoted
 from shmcache.grammar.regex import search_automaton
 from shmcache.limits import Budget
-from shmcache.regular.code_points import ANY, CodePoints
+from shmcache.regular.code_points import ANY
 from shmcache.regular.dfa import Dfa
 from shmcache.regular.encode import encode_json_string
 from shmcache.regular.operations import (
@@ -34,8 +34,6 @@ from shmcache.regular.operations import (
     unite,
     words,
 )
-
-_ESCAPABLE_IN_NAMES = ~CodePoints.of((0x20, 0x7E))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +161,15 @@ class Strings:
         return Regular(quoted(encode_json_string(text, self._budget)))
 
     def _fixed(self, text: Dfa) -> Expression:
-        return Regular(quoted(encode_json_string(text, self._budget, escapable=_ESCAPABLE_IN_NAMES)))
+        return Regular(quoted(encode_json_string(text, self._budget, escapable=NAME_ESCAPABLE)))
 
     def name_character(self, character: str) -> Expression:
         """One character of the name of a property."""
-        if " " <= character <= "~" and character not in '"\\':
+        if is_plain(character):
             return Literal(character.encode())
         known = self._name_characters.get(character)
         if known is None:
-            spelled = encode_json_string(words([character], self._budget), self._budget, escapable=_ESCAPABLE_IN_NAMES)
+            spelled = encode_json_string(words([character], self._budget), self._budget, escapable=NAME_ESCAPABLE)
             known = self._name_characters[character] = Regular(spelled)
         return known
 
@@ -182,8 +180,13 @@ class Strings:
         """
         if not names:
             return rules.string()
+        return rules.shared(("other name", names), lambda: self._other_name(names))
+
+    def _other_name(self, names: frozenset[str]) -> Expression:
+        if all(map(is_plain, names)):
+            return Regular(names_but(names, self._budget))
         text = subtract(everything(ANY), words(sorted(names), self._budget), self._budget)
-        return rules.shared(("other name", names), lambda: self._fixed(text))
+        return self._fixed(text)
 
 
 def _satisfies(text: str, strings: StringSet, patterns: list[Dfa]) -> bool:
