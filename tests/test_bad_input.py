@@ -46,7 +46,7 @@ EXPENSIVE: dict[str, Callable[[GrammarCache], Any]] = {
     "left recursion": lambda cache: cache.compile_grammar('root ::= root "+" [0-9] | [0-9]'),
     "hidden left recursion": lambda cache: cache.compile_grammar('root ::= a root "+" | "x"\na ::= "y"?'),
     "a star of stars": lambda cache: cache.compile_grammar('root ::= ("a"*)*'),
-    "counts of counts": lambda cache: cache.compile_grammar("root ::= ((((([a-z]{99}){99}){99}){99}){99}"),
+    "counts of counts": lambda cache: cache.compile_grammar("root ::= (((([a-z]{99}){99}){99}){99}){99}"),
 }
 
 
