@@ -31,7 +31,8 @@ class _Step:
 class GrammarMatcher:
     """Tells which tokens may come next, and moves on. Not safe for use by several threads at once.
 
-    ``override_stop_tokens`` replaces the vocabulary's stop tokens for this request; a stop token is never text.
+    ``override_stop_tokens`` replaces the vocabulary's stop tokens for this request; a stop token is never text. Raises
+    ValueError for one that has no bit in a mask.
     ``terminate_without_stop_token`` terminates the request as soon as the text may end, without a stop token.
     """
 
@@ -62,16 +63,16 @@ class GrammarMatcher:
         else:
             stop_ids = frozenset(int(token) for token in override_stop_tokens)
         for token in stop_ids:
-            if token < 0:
-                raise ValueError(f"stop token {token} is negative")
+            if not 0 <= token < vocabulary.width:
+                # A mask has no bit for it, so the request could never end with it.
+                raise ValueError(f"stop token {token} is outside 0..{vocabulary.width - 1}")
         self._grammar = grammar
         self._stop_ids = stop_ids
         self._terminates_early = terminate_without_stop_token
         self._word_count = word_count(vocabulary.width)
         stop_words: dict[int, int] = {}
         for token in stop_ids:
-            if token < vocabulary.width:
-                stop_words[token >> 5] = stop_words.get(token >> 5, 0) | 1 << (token & 31)
+            stop_words[token >> 5] = stop_words.get(token >> 5, 0) | 1 << (token & 31)
         self._stop_index = np.array(list(stop_words), dtype=np.intp)
         self._stop_value = np.array(list(stop_words.values()), dtype=np.uint32).view(np.int32)
         self._stops_are_text = any(vocabulary.is_text(token) for token in stop_ids)
@@ -156,10 +157,14 @@ class GrammarMatcher:
                 f"a bitmask row must be int32 with at least {self._word_count} words, "
                 f"not {array.dtype} of shape {array.shape}"
             )
+        if array.ndim == 1 and index != 0:
+            raise ValueError(f"a bitmask of one row has no row at index {index}")
         return row
 
     def rollback(self, num_tokens: int = 1) -> None:
         """Takes back the last ``num_tokens`` steps, a stop token included. Raises ValueError past the beginning."""
+        if num_tokens < 0:
+            raise ValueError(f"cannot roll back {num_tokens} steps")
         step: _Step | None = self._step
         undone: _Step | None = None
         for _ in range(num_tokens):

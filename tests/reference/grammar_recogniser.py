@@ -52,6 +52,7 @@ class _Chart:
         self.readers: dict[tuple[str, int], set[tuple[str, int]]] = {}
         self.waiting: list[tuple[str, int]] = []
         self.current: tuple[str, int] | None = None
+        self.leaves: dict[tuple[int, int], frozenset[int]] = {}
 
     def root_ends(self) -> frozenset[int]:
         goal = (self.grammar.root, 0)
@@ -83,7 +84,11 @@ class _Chart:
             case Characters():
                 return self._character_ends(expression, start)
             case Regular(automaton=automaton):
-                return self._regular_ends(automaton, start)
+                # Rules are evaluated again and again; where an automaton may end depends on the data alone.
+                leaf = (id(automaton), start)
+                if leaf not in self.leaves:
+                    self.leaves[leaf] = self._regular_ends(automaton, start)
+                return self.leaves[leaf]
             case Reference(rule=rule):
                 return self._rule_ends(rule, start)
             case Choice(options=options):
