@@ -101,6 +101,8 @@ class ClientSide:
             self._send(client, wire.Refused(message.request, wire.WireError.code, text))
             return
         self._clients.welcome(client, message.role, message.pid)
+        # Before the answer: a client that is gone when it is answered leaves, and who has left must not join.
+        self._apply(ev.ClientJoined(client.number, message.vocabulary_key))
         control = self._shelf.control
         descriptors: list[int] = []
         try:
@@ -118,10 +120,8 @@ class ClientSide:
             self._send(client, welcome, descriptors)
         except (SegmentError, OSError) as error:
             self._let_go(client, f"it cannot be given the control segment: {error}")
-            return
         finally:
             close_all(descriptors)
-        self._apply(ev.ClientJoined(client.number, message.vocabulary_key))
 
     def _compile(self, client: Client, message: wire.Compile, taken: list[int]) -> None:
         if message.kind == "vocabulary" and message.key != message.vocabulary_key:
