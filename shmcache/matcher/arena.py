@@ -24,6 +24,9 @@ from shmcache.rows.stacks import StackTable, front, fronts
 from shmcache.rows.warm_up import warm_up
 from shmcache.vocabulary.vocabulary import Vocabulary
 
+_ITEMS_PER_STEP = 32
+"""Entries of a configuration, or words of a mask, that are counted as one more remembered step."""
+
 _NOTHING_KNOWN = np.zeros(0, dtype=np.uint8)
 
 
@@ -72,7 +75,7 @@ class Arena:
         while length == STACKS_FULL:
             self._stacks.grow()
             length, ended = open_start(self._arrays, self._stacks.arrays, room)
-        return self._interned(room, length, ended or self._image.automaton.root_nullable)
+        return self._interned(room, length, bool(ended) or self._image.automaton.root_nullable)
 
     def _interned(self, room: Front, length: int, ended: bool) -> Configuration:
         """The configuration that a kernel left at the beginning of the front."""
@@ -88,8 +91,8 @@ class Arena:
         if known is None:
             if self._remembered >= REMEMBERED_STEPS_MAX:
                 self._forget()
-            self._remembered += 1
-            known = self._known[key] = Configuration(self, states, nodes, bool(ended))
+            self._remembered += 1 + length // _ITEMS_PER_STEP
+            known = self._known[key] = Configuration(self, states, nodes, ended)
         return known
 
     def after_token(self, configuration: Configuration, token_id: int) -> Configuration | None:
@@ -133,7 +136,7 @@ class Arena:
             self._stacks.grow()
         if length == 0 and not ended:
             return None
-        return self._interned(room, length, ended)
+        return self._interned(room, length, bool(ended))
 
     def _forget(self) -> None:
         """Drops what was learnt; configurations that matchers hold stay valid."""
@@ -168,8 +171,10 @@ class Arena:
                 few.append(self._resolve(state, node, rows.uncertain_list(uncertain)))
         if few:
             set_bits(mask, np.concatenate(few))
-        configuration.mask = SparseMask.of(mask, bases)
-        return configuration.mask
+        sparse = configuration.mask = SparseMask.of(mask, bases)
+        with self._lock:
+            self._remembered += len(sparse.index) // _ITEMS_PER_STEP
+        return sparse
 
     def _resolve(self, state: int, node: int, tokens: Int32Array) -> Int32Array:
         from shmcache.rows.kernels import resolve_tokens

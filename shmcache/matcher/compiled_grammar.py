@@ -21,7 +21,8 @@ class CompiledGrammar:
 
     def __init__(self, image: Image, vocabulary: Vocabulary, *, generation: int, memory_size_bytes: int) -> None:
         """``generation`` is 0 for a private compile. Raises :class:`SegmentError` for another vocabulary's image."""
-        if image.vocabulary_fingerprint != vocabulary.fingerprint:
+        found = (image.vocabulary_fingerprint, image.vocabulary_size, image.width)
+        if found != (vocabulary.fingerprint, vocabulary.size, vocabulary.width):
             raise SegmentError("the grammar was compiled for another vocabulary")
         self._image = image
         self._vocabulary = vocabulary
