@@ -76,7 +76,7 @@ def write_image(image: Image) -> bytes:
 
 
 def open_image(buffer: Readable, *, expected_key: bytes | None = None, check_bounds: bool = True) -> Image:
-    """The image that :func:`write_image` wrote, in place: no array is copied.
+    """The image that :func:`write_image` wrote, in place: no array is copied. ``buffer`` must start at a multiple of 8.
 
     Checks magic, layout version, length, checksum, and the key where one is expected; raises :class:`SegmentError`
     otherwise. ``check_bounds`` also looks at every index, a third of the time it takes to open an image [m]. It may
@@ -84,6 +84,8 @@ def open_image(buffer: Readable, *, expected_key: bytes | None = None, check_bou
     checksum says that they are the same.
     """
     words, arrays = unpack_sections(buffer, _MAGIC, LAYOUT_VERSION, _WORD_COUNT, _DTYPES)
+    if not all(array.flags.aligned for array in arrays):
+        raise SegmentError("the image does not start at a multiple of 8 bytes")
     key = _bytes(words[:_KEY_WORDS])
     if expected_key is not None and key != expected_key:
         raise SegmentError("the segment holds another grammar than the one asked for")
@@ -112,6 +114,9 @@ def _check_bounds(image: Image) -> None:
 
 def _read_warnings(data: bytes) -> tuple[GrammarWarning, ...]:
     try:
-        return tuple(GrammarWarning(feature, pointer, message) for feature, pointer, message in json.loads(data))
+        warnings = tuple(GrammarWarning(feature, pointer, message) for feature, pointer, message in json.loads(data))
     except (ValueError, TypeError) as error:
         raise SegmentError("the warnings of the image cannot be read") from error
+    if not all(isinstance(part, str) for one in warnings for part in (one.feature, one.pointer, one.message)):
+        raise SegmentError("the warnings of the image are not texts")
+    return warnings
