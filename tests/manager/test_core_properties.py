@@ -195,6 +195,32 @@ class CoreMachine(RuleBasedStateMachine):
     def drain(self) -> None:
         self.world.drain()
 
+    @rule(number=NUMBERS, tier=st.sampled_from([Tier.GRAMMAR, Tier.RULE]))
+    def lose_a_file(self, number: int, tier: Tier) -> None:
+        """Somebody unlinked it; whoever asks next finds out."""
+        serial = self.world.look_up(key(number), tier)
+        if serial is not None:
+            self.world.step(ev.EntryLost(serial))
+            self.model.pop((tier, key(number)))
+
+    @rule()
+    def the_manager_dies(self) -> None:
+        """The next one goes on with the slots; of requests, jobs and promised room nothing is left."""
+        old = self.world
+        for serial, slot in list(old.slots.items()):
+            if slot.state is SlotState.FILLING:
+                del old.slots[serial]
+        self.world = self.successor()
+        self.world.mapped = old.mapped & set(self.world.slots)
+        self.world.leases_work = old.leases_work
+        for client in CLIENTS:
+            self.world.step(ev.ClientJoined(client, VOCABULARY))
+        self.rooms.clear()
+        self.asked.clear()
+        self.gone.clear()
+        if self.world.look_up(VOCABULARY, Tier.VOCABULARY) is None:
+            self.world.with_vocabulary(1)
+
     # --- what must hold ----------------------------------------------------------------------------------------------
 
     @invariant()
@@ -244,6 +270,8 @@ class CoreMachine(RuleBasedStateMachine):
         waiting = set(self.asked) - self.gone
         assert waiting <= set(world.told), "a request was never answered"
         world.mapped.clear()
+        # Where the kernel cannot tell, who is here at the first probe is waited for.
+        world.drain()
         for client in CLIENTS:
             world.step(ev.ClientLeft(client))
         if not world.leases_work:
@@ -254,14 +282,18 @@ class CoreMachine(RuleBasedStateMachine):
         assert (account.retired_bytes, account.filling_bytes) == (0, 0)
         self.a_new_manager_finds_the_same()
 
-    def a_new_manager_finds_the_same(self) -> None:
+    def successor(self) -> World:
+        """A new manager over the slots as they are."""
         core = self.world.core
         entries = [core.entries.get(serial) for serial in self.world.slots]
         restored = Restored(core.entries.generation, core.entries.serial_last, tuple(e for e in entries if e))
-        other = World(self.world.policy, restored)
+        return World(self.world.policy, restored)
+
+    def a_new_manager_finds_the_same(self) -> None:
+        other = self.successor()
         other.drain()
         assert other.slots == self.world.slots
-        assert other.core.entries.account() == core.entries.account()
+        assert other.core.entries.account() == self.world.core.entries.account()
 
 
 class FiniteCoreMachine(CoreMachine):

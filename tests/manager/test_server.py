@@ -7,17 +7,18 @@ import os
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from shmcache.errors import SourceError
 from shmcache.manager import server, wire
-from shmcache.manager.connection import OUTGOING_BYTES_MAX
+from shmcache.manager.connection import OUTGOING_BYTES_MAX, Connection
 from shmcache.manager.policy import Policy
 from shmcache.memory import objects, steps
 from shmcache.memory.recency import open_recency
 from shmcache.memory.segments import map_segment
+from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.manager.live import GUARD_SECONDS, Asker, Live, fail, key, manager_thread, pause
 from tests.workers.gated_compiler import source_of
 
@@ -344,6 +345,30 @@ def test_a_hundred_clients_come_and_go_without_a_trace(live: Live) -> None:
         thread.join(GUARD_SECONDS)
     pause(lambda: len(asker.stats()["clients"]) == 1, "clients stay")
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_client_that_is_gone_when_it_is_welcomed_leaves_nothing(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    asker = live.askers[0]
+    other = live.asker(vocabulary=Vocabulary([b"a", b"b", b"</s>"], stop_token_ids=[2]))
+    other.give_vocabulary()
+    hello = wire.encode(wire.Hello(1, wire.PROTOCOL_VERSION, "client", os.getpid(), other._vocabulary.fingerprint))
+    send = Connection.send
+
+    def send_unless_gone(self: Connection, message: wire.Message, descriptors: Sequence[int] = ()) -> None:
+        if isinstance(message, wire.Welcome):
+            raise BrokenPipeError("gone")
+        send(self, message, descriptors)
+
+    with monkeypatch.context() as patch, socket.socket(socket.AF_UNIX) as endpoint:
+        patch.setattr(Connection, "send", send_unless_gone)
+        endpoint.connect(str(live.namespace.socket_path))
+        endpoint.sendall(hello)
+        endpoint.settimeout(GUARD_SECONDS)
+        assert endpoint.recv(1) == b""
+    other.close()
+    pause(lambda: len(asker.stats()["clients"]) == 1, "clients stay")
+    asker.clear()
+    assert asker.stats()["entries"]["vocabulary"] == 1, "a vocabulary is kept for somebody who is gone"
 
 
 def test_counts_of_clients_outlive_them(live: Live) -> None:
