@@ -22,7 +22,7 @@ TOGETHER = 4
 
 TICKS = WORKERS * 20 * 3 + 20 * 2
 SETTLE_SECONDS_MAX = 60.0
-LARGE_PROPERTIES = 1_000
+LARGE_PROPERTIES = 400
 LARGE_ATTEMPTS = 4
 
 
@@ -195,6 +195,17 @@ def _check_clear(
         raise DemoError(f"the old compile moved the account from {later.size_bytes} to {after.size_bytes} bytes")
     if caller_generation != generation - 1 or after.stats["compiles"]["fenced"] <= before.stats["compiles"]["fenced"]:
         raise DemoError(f"the old compile was not fenced: its grammar is of generation {caller_generation}")
+
+
+def account_at_rest(namespace: Namespace) -> Moment:
+    """The account once the team has ended: nobody maps anything, so nothing is retired any more."""
+    with manager_link(namespace) as link:
+        wait_until(
+            lambda: link.status()["retired_bytes"] == 0,
+            seconds_max=SETTLE_SECONDS_MAX,
+            what="the retired bytes to be given back",
+        )
+        return Moment("the workers have ended", link.status())
 
 
 def _busy(stats: dict[str, Any]) -> int:

@@ -17,7 +17,7 @@ import click
 
 from shmcache.errors import ShmCacheError
 from shmcache_tools.exit_codes import ExitCode, exit_code_of
-from shmcache_tools.output import echo_json
+from shmcache_tools.output import echo_json, wrapped
 
 COMMANDS = ("serve", "status", "ls", "clear", "doctor", "demo", "bench")
 _WANTS_JSON = "shmcache_tools.json"
@@ -53,7 +53,9 @@ class LazyGroup(click.Group):
 
 
 def _report(ctx: click.Context, error: ShmCacheError) -> None:
-    click.echo(f"{click.style('error', fg='red')} {error.code}: {error.message}", err=True)
+    click.echo(
+        wrapped(f"error {error.code}: {error.message}").replace("error", click.style("error", fg="red"), 1), err=True
+    )
     for name, value in error.details.items():
         click.echo(f"  {name}: {value}", err=True)
     if ctx.meta.get(_WANTS_JSON):
@@ -83,7 +85,7 @@ def namespace_option(function: Function) -> Function:
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
-@click.version_option(package_name="shmcache")
+@click.version_option(package_name="shmcache", prog_name="shmcache")
 @click.option("-v", "--verbose", is_flag=True, help="Log to standard error.")
 @click.pass_context
 def main(ctx: click.Context, verbose: bool) -> None:

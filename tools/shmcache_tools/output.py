@@ -6,6 +6,7 @@ Owns the formatting of text. Must never know where a value comes from.
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,6 +67,19 @@ def table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = (), align: s
         plain = _cut("  ".join(cells).rstrip())
         text.append(click.style(plain, bold=True) if header and number == 0 else plain)
     return "\n".join(text)
+
+
+def wrapped(text: str, *, indent: str = "") -> str:
+    """``text`` on lines that fit the terminal, each after ``indent``; words are never cut, nor are paths."""
+    lines = textwrap.wrap(
+        text,
+        COLUMNS_MAX,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    return "\n".join(lines)
 
 
 def heading(text: str) -> None:

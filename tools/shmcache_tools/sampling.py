@@ -24,8 +24,8 @@ TOKENS_MAX = 4_000
 
 _READABLE = re.compile(rb"[A-Za-z0-9 ,.:'\"{}\[\]()+*/=_-]*[^\s][A-Za-z0-9 ,.:'\"{}\[\]()+*/=_-]*")
 _READABLE_BYTES_MAX = 12
-_CLOSING = b"\"}]);,:.e1234567890-abcdfghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'"
-_OPENING = b"([{ \n\r\t\\"
+_CLOSING = b"\"}])>;,:.e1234567890-abcdfghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'"
+_OPENING = b"(<[{ \n\r\t\\"
 _NO_RANK = 255
 _CLOSE_CHANCE = 0.25
 _STRAY_CHANCE = 0.1

@@ -21,7 +21,7 @@ from shmcache_tools.output import COLUMNS_MAX, bytes_text, heading, seconds_text
 
 if TYPE_CHECKING:
     from shmcache.memory.names import Namespace
-    from shmcache_tools.demo_run import ClearScene, Memory, Requests, WorkerLatency
+    from shmcache_tools.demo_run import ClearScene, Memory, Moment, Requests, WorkerLatency
 
 SEED = 20_250
 COMPILE_WORKERS = 2
@@ -93,7 +93,8 @@ def _run(namespace: Namespace, samples: bool, seed: int) -> None:
         if samples:
             _show_samples(requests)
         _show_memory(memory, requests)
-        _show_clear(demo_run.clear_in_flight(team, namespace, seed))
+        scene = demo_run.clear_in_flight(team, namespace, seed)
+    _show_clear(scene, demo_run.account_at_rest(namespace))
 
 
 class _Progress:
@@ -178,7 +179,7 @@ def _show_memory(memory: Memory, requests: Requests) -> None:
     click.echo(f"files. Private copies: {count} times one process that did the same by itself.")
 
 
-def _show_clear(scene: ClearScene) -> None:
+def _show_clear(scene: ClearScene, at_rest: Moment) -> None:
     heading("a clear while a compile is in flight")
     rows = [
         (
@@ -188,7 +189,7 @@ def _show_clear(scene: ClearScene) -> None:
             bytes_text(moment.stats["retired_bytes"]),
             str(moment.stats["compiles_in_flight"]),
         )
-        for moment in scene.moments
+        for moment in (*scene.moments, at_rest)
     ]
     click.echo(table(rows, header=("moment", "generation", "size", "retired", "in flight"), align="<>>>>"))
     click.echo(

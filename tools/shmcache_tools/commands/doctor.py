@@ -5,7 +5,6 @@ Owns their rendering. Must never change anything.
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import asdict
 from typing import Any
 
@@ -15,7 +14,7 @@ from shmcache.memory.names import Namespace
 from shmcache_tools.exit_codes import ExitCode
 from shmcache_tools.host_checks import Finding, check_host
 from shmcache_tools.main import json_option, namespace_option
-from shmcache_tools.output import COLUMNS_MAX, bytes_text, echo_json, table
+from shmcache_tools.output import bytes_text, echo_json, table, wrapped
 
 
 @click.command(
@@ -56,9 +55,8 @@ def command(namespace: str | None, as_json: bool) -> None:
 
 def _show(finding: Finding) -> None:
     click.secho(f"{finding.code}", fg="yellow", bold=True)
-    for label, text in (("", finding.message), ("remedy: ", finding.remedy)):
-        for line in textwrap.wrap(label + text, COLUMNS_MAX - 2, break_on_hyphens=False):
-            click.echo(f"  {line}")
+    click.echo(wrapped(finding.message, indent="  "))
+    click.echo(wrapped(f"remedy: {finding.remedy}", indent="  "))
 
 
 def _plain(name: str) -> str:

@@ -100,4 +100,4 @@ def _announce(names: Namespace, ready: int, as_json: bool) -> None:
         )
     else:
         limit = limit_text(control.limit_bytes)
-        click.echo(f"serving {names.name}, pid {os.getpid()}, limit {limit}; Ctrl-C ends it")
+        click.echo(f"serving {names.name}\npid {os.getpid()}, limit {limit}; Ctrl-C ends it")

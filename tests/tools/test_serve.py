@@ -1,0 +1,67 @@
+"""A manager in the foreground: it says when it is ready, ends when told, and leaves the cache or nothing."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from shmcache.client import connect
+from shmcache.memory.names import Namespace
+from shmcache_tools.leftovers import own_objects
+from shmcache_tools.shared_stats import open_view
+from tests.tools.support import BYTES, check_columns, document, ended, run, serving
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_serves_until_it_is_told_to_end(namespace: str, number: signal.Signals) -> None:
+    with serving(namespace, "--limit-bytes", "64MiB") as process:
+        with connect(BYTES, namespace, autostart=False) as cache:
+            assert cache.compile_regex("ab*c").generation == 1
+        output, log = ended(process, number)
+    assert process.returncode == 0
+    check_columns(output)
+    assert output == f"serving {namespace}\npid {process.pid}, limit 64.0 MiB; Ctrl-C ends it\n"
+    assert "Traceback" not in log
+    stats = open_view(Namespace.of(namespace)).stats()
+    assert stats["entries"]["grammar"] == 1
+    assert stats["limit_bytes"] == 64 << 20
+    assert stats["manager"]["state"] == "absent"
+
+
+def test_the_next_one_goes_on_with_the_cache(namespace: str) -> None:
+    for epoch in (1, 2):
+        with serving(namespace) as process:
+            with connect(BYTES, namespace, autostart=False) as cache:
+                cache.compile_regex("ab*c")
+                assert cache.stats()["compiles"]["started"] == 1
+                assert cache.stats()["epoch"] == epoch
+            ended(process, signal.SIGTERM)
+
+
+def test_its_document(namespace: str) -> None:
+    with serving(namespace, "--json", "--limit-bytes=-1", "--remove-on-exit") as process:
+        output, _ = ended(process, signal.SIGTERM)
+    told = document(output)
+    names = Namespace.of(namespace)
+    assert told == {
+        "namespace": namespace,
+        "pid": process.pid,
+        "socket": str(names.socket_path),
+        "limit_bytes": -1,
+        "generation": 1,
+    }
+    assert [name for name in own_objects(names) if name.startswith("/shmc")] == []
+
+
+def test_there_is_one_manager_of_a_namespace(namespace: str) -> None:
+    with serving(namespace):
+        second = run("serve", "--namespace", namespace)
+    assert second.returncode == 1
+    assert second.stdout == ""
+    assert "another manager" in second.stderr
+
+
+def test_a_silent_log_unless_asked(namespace: str) -> None:
+    run("-v", "status", "--namespace", namespace)
+    assert run("status", "--namespace", namespace).stderr.count("\n") < 4
