@@ -118,5 +118,6 @@ def test_other_names_are_the_difference(names: set[str]) -> None:
     budget = Budget()
     direct = names_but(names, budget)
     others = subtract(everything(ANY), words(sorted(names), budget), budget)
-    assert minimise(direct, budget) == quoted(encode_json_string(others, budget, escapable=NAME_ESCAPABLE))
+    expected = quoted(encode_json_string(others, budget, escapable=NAME_ESCAPABLE))
+    assert minimise(direct, budget) == minimise(expected, budget)
     assert direct.state_count == minimise(direct, budget).state_count

@@ -135,7 +135,7 @@ def admitted(grammar: Any, instance: Any) -> bool:
     return any(recognises(grammar, json.dumps(order).encode()) for order in itertools.islice(orders(instance), 200))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(DOCUMENTS, st.randoms(use_true_random=False))
 def test_agreement_with_jsonschema(document: Any, rng: random.Random) -> None:
     source = Source.json_schema(document, strict_mode=False)
@@ -159,7 +159,7 @@ def test_agreement_with_jsonschema(document: Any, rng: random.Random) -> None:
         assert admitted(grammar, instance) == is_valid, instance
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(DOCUMENTS, st.randoms(use_true_random=False))
 def test_strict_mode_only_narrows(document: Any, rng: random.Random) -> None:
     try:

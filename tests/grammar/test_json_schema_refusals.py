@@ -243,7 +243,7 @@ FRAGMENTS = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=150)
 @given(st.dictionaries(st.sampled_from(KEYWORDS), FRAGMENTS, max_size=4), st.sampled_from(["error", "ignore"]))
 def test_nonsense_is_answered_or_refused(schema: dict[str, Any], on_unsupported: str) -> None:
     with contextlib.suppress(SourceError, UnsupportedError):
