@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+from shmcache.memory.control import create_control
+from shmcache.memory.names import Namespace
+
 HEAVY = ["numba", "llvmlite", "mistral_common", "tiktoken", "tokenizers", "sentencepiece", "pydantic", "llguidance"]
 
 
@@ -35,6 +38,15 @@ def test_no_heavy_library_is_loaded(statements: str) -> None:
 @pytest.mark.tekken
 def test_the_packaged_vocabulary_is_read_without_its_library() -> None:
     assert loaded_by("from shmcache.vocabulary.vocabulary import Vocabulary; Vocabulary.from_mistral()") == set()
+
+
+@pytest.mark.parametrize("command", ["status", "ls", "clear", "doctor", "serve --help", "demo --help", "bench --help"])
+def test_a_command_starts_light(command: str, namespace: str) -> None:
+    create_control(Namespace.of(namespace))
+    arguments = [*command.split(), *([] if "--help" in command else ["--namespace", namespace])]
+    run = f"with redirect_stdout(StringIO()): main({arguments!r}, standalone_mode=False)"
+    imports = "from contextlib import redirect_stdout; from io import StringIO; from shmcache_tools.main import main"
+    assert loaded_by(f"{imports}\n{run}") == set()
 
 
 def test_what_is_loaded_is_noticed() -> None:
