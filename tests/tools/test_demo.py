@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -39,12 +40,17 @@ def test_it_shows_what_it_promises() -> None:
         assert f"worker {number}, pid" in text
     for word in ("own compile", "host hit", "local hit", "private copies", "growth since idle"):
         assert word in text
-    lines = {line.split("  ")[0]: line.split() for line in text.splitlines()}
-    assert lines["before"][-1] == "0"
-    during = lines["cleared, compile in flight"]
-    assert during[-1] != "0"
-    assert " 0 B " in next(line for line in text.splitlines() if line.startswith("cleared, compile in flight"))
-    assert lines["another worker asks anew"][6:8] == lines["the first caller is served"][6:8]
+    rows = {cells[0]: cells[1:] for cells in (re.split(r"\s{2,}", line) for line in text.splitlines())}
+    before_clear, during = rows["before"], rows["cleared, compile in flight"]
+    later, after, at_rest = (
+        rows[name] for name in ("another worker asks anew", "the first caller is served", "the workers have ended")
+    )
+    # Generation, size, retired, in flight.
+    assert before_clear[0] == "1"
+    assert during[:2] == ["2", "0 B"]
+    assert [int(during[3]), int(later[3]), int(after[3])] == [1, 1, 0]
+    assert later[1] == after[1] == at_rest[1] != "0 B"
+    assert at_rest[2] == "0 B"
     assert "Nothing of this demo is left in" in text
     assert objects_left() == before
     for source in ("01-weather-call", "19-query", "20-release"):
