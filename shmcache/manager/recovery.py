@@ -43,6 +43,7 @@ def recover(namespace: Namespace, limit_bytes: int) -> Recovered:
     Raises :class:`SegmentError` when a name is squatted by somebody else, :class:`LimitError` when there is no room for
     a control segment.
     """
+    _sweep_unfinished(namespace)
     control = _open_control(namespace)
     epoch = control.begin_epoch(pid=os.getpid(), start_ticks=process_start_ticks())
     control.set_limit(limit_bytes)
@@ -126,6 +127,14 @@ def sweep_strays(namespace: Namespace, control: ControlWriter, index: IndexWrite
     if count:
         _log.info("unlinked %d files without a slot", count)
     return count
+
+
+def _sweep_unfinished(namespace: Namespace) -> None:
+    """Unlinks what managers killed while they made a control or recency segment, or tested themselves, have left."""
+    known = {namespace.control_name, namespace.recency_name, "/" + namespace.shm_lock_path.name}
+    for name in list_objects(namespace.prefix + "."):
+        if name not in known:
+            _unlink_ours(name)
 
 
 def fold_rows(control: ControlWriter, recency: Recency) -> None:

@@ -17,7 +17,7 @@ from shmcache.memory.index import IndexReader, fingerprint_of
 from shmcache.memory.layout import SlotState, Tier
 from shmcache.memory.names import data_name, parse_data_name
 from shmcache.memory.objects import SEALED_MODE, check_descriptor, list_objects, open_object
-from shmcache.memory.segments import list_segments, map_segment
+from shmcache.memory.segments import charged_bytes, list_segments, map_segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,8 @@ def _check_files(control: ControlReader, entries: list[Entry], names: list[str],
         elif entry.state is SlotState.READY:
             findings += _check_file(entry, name, control.instance)
         elif entry.state is SlotState.ZOMBIE and name in present:
-            findings.append(Finding("FILE_RETIRED", name, "retired, and still has its name"))
+            # Somebody still maps it: it keeps its name so that its bytes stay known, and they must be right.
+            findings += _check_retired(entry, name)
     return findings
 
 
@@ -111,14 +112,26 @@ def _check_file(entry: Entry, name: str, instance: int) -> list[Finding]:
         mapping.check_payload()
     except (SegmentError, OSError) as error:
         return [Finding("FILE_DAMAGED", name, str(error))]
-    findings = []
-    if status.st_blocks * 512 != entry.charged_bytes:
-        findings.append(
-            Finding("FILE_CHARGE", name, f"takes {status.st_blocks * 512} bytes, charged {entry.charged_bytes}")
-        )
+    findings = _check_charge(entry, name, status.st_blocks * 512)
     if not mapping.header.is_of(entry, instance):
         findings.append(Finding("FILE_FOREIGN", name, f"does not hold what slot {entry.slot} says"))
     return findings
+
+
+def _check_retired(entry: Entry, name: str) -> list[Finding]:
+    try:
+        return _check_charge(entry, name, charged_bytes(name))
+    except FileNotFoundError:
+        # Its last reader let go just now.
+        return []
+    except (SegmentError, OSError) as error:
+        return [Finding("FILE_DAMAGED", name, str(error))]
+
+
+def _check_charge(entry: Entry, name: str, taken_bytes: int) -> list[Finding]:
+    if taken_bytes == entry.charged_bytes:
+        return []
+    return [Finding("FILE_CHARGE", name, f"takes {taken_bytes} bytes, charged {entry.charged_bytes}")]
 
 
 def _check_strangers(prefix: str, names: list[str], instance: int, entries: list[Entry]) -> list[Finding]:

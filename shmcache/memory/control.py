@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import secrets
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
@@ -192,7 +191,7 @@ def control_image(
     words[layout.MAGIC] = layout.CONTROL_MAGIC
     words[layout.LAYOUT_VERSION] = layout.CONTROL_LAYOUT_VERSION
     words[layout.BOOT_ID] = boot_id()
-    words[layout.INSTANCE] = secrets.randbits(64) or 1
+    words[layout.INSTANCE] = int.from_bytes(os.urandom(8), "little") or 1
     words[layout.HOME_COUNT] = home_count
     words[layout.WINDOW] = layout.WINDOW_SLOTS
     words[layout.SIZE_BYTES] = size_bytes

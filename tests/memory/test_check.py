@@ -73,8 +73,12 @@ def test_a_ready_slot_without_its_file(cache: Cache) -> None:
 
 
 def test_a_retired_file_that_kept_its_name(cache: Cache) -> None:
-    cache.index.retire(cache.add(key_of(1), b"x").slot)
-    assert _codes(cache) == ["FILE_RETIRED"]
+    entry = cache.index.retire(cache.add(key_of(1), b"x").slot)
+    assert _codes(cache) == []
+    cache.index.release(entry.slot)
+    cache.index.reserve(key_of(1), tier=Tier.GRAMMAR, generation=1, serial=entry.serial, reserved_bytes=8192, owner=0)
+    cache.index.retire(entry.slot)
+    assert _codes(cache) == ["FILE_CHARGE"]
 
 
 def test_a_damaged_payload(cache: Cache) -> None:
