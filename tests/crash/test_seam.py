@@ -16,7 +16,19 @@ from tests.test_import_direction import MODULES, layer_of
 SEAM = "shmcache.memory.steps"
 LOOKING = {
     "os": {
-        *("access", "environ", "fsencode", "fstat", "path", "scandir", "stat", "stat_result", "statvfs", "sysconf"),
+        *(
+            "access",
+            "environ",
+            "fsencode",
+            "fstat",
+            "path",
+            "scandir",
+            "stat",
+            "stat_result",
+            "statvfs",
+            "sysconf",
+            "urandom",
+        ),
         *("geteuid", "getpid", "getppid", "pidfd_open"),
         *("close", "dup", "pipe2", "pread", "read", "SEEK_SET"),
     },
