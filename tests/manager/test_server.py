@@ -344,7 +344,8 @@ def test_a_hundred_clients_come_and_go_without_a_trace(live: Live) -> None:
     for thread in threads:
         thread.join(GUARD_SECONDS)
     pause(lambda: len(asker.stats()["clients"]) == 1, "clients stay")
-    assert len(os.listdir("/proc/self/fd")) == before
+    # A worker that looks at its size has a descriptor for an instant.
+    pause(lambda: len(os.listdir("/proc/self/fd")) == before, "descriptors stay")
 
 
 def test_a_client_that_is_gone_when_it_is_welcomed_leaves_nothing(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
