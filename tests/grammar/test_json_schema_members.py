@@ -90,7 +90,7 @@ def test_names_beyond_ascii_may_be_escaped() -> None:
 
 @pytest.mark.parametrize(
     ("minimum", "maximum"),
-    [(0, 0), (0, 3), (2, 2), (3, None), (0, None), (0, 1025), (255, 1100), (1030, None), (1536, 1536)],
+    [(0, 0), (0, 3), (2, 2), (3, None), (0, None), (0, 2049), (255, 2100), (2055, None), (2560, 2560)],
 )
 def test_characters_are_counted(minimum: int, maximum: int | None) -> None:
     rules = Rules(Layout(JsonSchemaOptions()))
