@@ -2,12 +2,12 @@
 
 Owns the meaning of JSON Schema (2020-12, and drafts 4 to 2019-09 in their own spellings). Must never know tokens.
 
-A schema is first brought to a normal form, in which siblings, references and applicators are gone: for each JSON type a
-union of constraint records (``shapes``). The modules, each resting on those before it: ``document`` (schemas, pointers,
-references), ``keywords`` (typed access), ``nodes`` (conjunctions of schemas); ``layout``, ``rules`` (whitespace, generic
-rules); ``numbers``, ``strings``, ``arrays``, ``objects`` (the records, with ``intervals``, ``number_automata``,
-``multiples``, ``string_automata``, ``counting`` and ``members`` below them); ``shapes``; ``refusals``, ``reader`` (schema
-to shape); ``exploration`` (what is satisfiable); ``front_end``.
+A schema is first brought to a normal form, in which siblings, references and applicators are gone: for each JSON type
+a union of constraint records (``shapes``). The modules, each resting on those before it: ``document`` (schemas,
+pointers, references), ``keywords`` (typed access), ``nodes`` (conjunctions of schemas); ``layout``, ``rules``
+(whitespace, generic rules); ``numbers``, ``strings``, ``arrays``, ``objects`` (the records, with ``intervals``,
+``number_automata``, ``multiples``, ``string_automata``, ``counting`` and ``members`` below them); ``shapes``;
+``refusals``, ``reader`` (schema to shape); ``exploration`` (what is satisfiable); ``front_end``.
 """
 
 from __future__ import annotations
