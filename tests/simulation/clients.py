@@ -72,6 +72,7 @@ class SimClient:
         assert entry.key == key == file.header.key, "a hit of another key"
         assert file.header.serial == entry.serial, "a hit of another serial"
         assert entry.generation == self.shared.control.generation, "a hit that a clear had ended"
+        assert self.shared.index.read(entry.slot) == entry, "a hit of what had been retired"
         assert entry.generation >= cleared, "a hit from before a clear that had returned"
         assert file.made_in == entry.generation, "an older compile is READY in a newer generation"
         return True

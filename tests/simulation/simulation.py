@@ -23,7 +23,7 @@ from tests.simulation.host import NAMESPACE, Host
 from tests.simulation.workers import PAGE, Faults
 
 UNLIMITED = -1
-LIMIT_BYTES = 15 * PAGE
+LIMIT_BYTES = 9 * PAGE
 FAULTY_STEPS = 150
 QUIET_STEPS_MAX = 6000
 CLIENTS = 3
@@ -66,6 +66,8 @@ class Simulation:
             for _ in range(CLIENTS):
                 self.new_client()
             host.start()
+            if self.rng.random() < 0.8:
+                self.begin_calmly()
             for _ in range(FAULTY_STEPS):
                 self.step()
                 self.check()
@@ -74,13 +76,22 @@ class Simulation:
             self.finish()
         return Report(self._steps, self._hits, host.deaths, host.control.generation)
 
+    def begin_calmly(self) -> None:
+        """Most runs have something in the cache when the faults begin."""
+        self.faults.are_on = False
+        self.quieten()
+        for client, key in zip(self.clients, KEYS, strict=False):
+            client.compile(key, self.cleared)
+        self.quieten()
+        self.faults.are_on = True
+
     # --- what happens ------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
         """One thing happens."""
         self._steps += 1
         chance = self.rng.random()
-        if chance < 0.03:
+        if chance < 0.02:
             self.misfortune()
         elif self.host.server is None:
             if chance < 0.3:
@@ -149,7 +160,8 @@ class Simulation:
             key = client.wanted.pop()
         if chance < 0.7:
             self.note(f"{client.owner} asks for {key[-1]}")
-            if not self.look_up(client, key):
+            # The manager may have died while the client looked.
+            if not self.look_up(client, key) and client.line is not None:
                 client.compile(key, self.cleared)
         elif chance < 0.78:
             client.cancel()
@@ -173,6 +185,8 @@ class Simulation:
         """The real look-up; the manager goes on while it is under way."""
         if self._mapping_for is not None:
             return False
+        if self.faults.happen(0.2):
+            client.let_go()
         self._mapping_for = client
         try:
             is_hit = client.look_up(key, self.cleared)
@@ -192,10 +206,19 @@ class Simulation:
         return FakeMapping(file.header, file, file.charged_bytes)
 
     def meanwhile(self) -> None:
-        """Up to four things happen to everybody else."""
-        if self.faults.are_on and self.rng.random() < 0.4:
-            for _ in range(self.rng.randrange(1, 5)):
-                self.go_on()
+        """Up to four things happen to everybody else, perhaps a clear or an eviction first."""
+        if not self.faults.happen(0.4):
+            return
+        other, rng = self.rng.choice(self.clients), self.rng
+        if other.line is not None and rng.random() < 0.3:
+            if rng.random() < 0.5:
+                other.clear(self.cleared)
+            else:
+                other.evict(rng.choice(KEYS), self.cleared)
+            while other.line is not None and other.line.to_manager and self.host.server is not None:
+                self.host.turn(other.line.number)
+        for _ in range(rng.randrange(1, 5)):
+            self.go_on()
 
     def time_passes(self, seconds: float) -> None:
         # The kernel ends workers with their manager: none of them is seen a second later.
@@ -257,6 +280,8 @@ class Simulation:
             return
         core, index = host.server.core, host.server.shelf.index
         core.check()
+        connected = {client.number for client in host.server.clients.all()}
+        assert core._clients.keys() <= connected, "the core remembers a client that is gone"
         entries, totals = index.entries(), index.totals
         assert totals == sum_totals(entries, control.generation) == control.totals(), "the totals are not the sum"
         account = core.entries.account()
