@@ -21,7 +21,7 @@ from shmcache.rows.row_table import RowTable
 from shmcache.vocabulary.sections import Readable, pack_sections, unpack_sections
 
 _MAGIC = b"SHMCimg\0"
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 _KEY_WORDS = 4
 _FINGERPRINT_WORDS = 4
 _WORD_COUNT = _KEY_WORDS + _FINGERPRINT_WORDS + 3

@@ -16,16 +16,19 @@ import numpy.typing as npt
 from shmcache.errors import LimitError
 from shmcache.image.image import Image
 from shmcache.limits import CONFIGURATION_ENTRIES_MAX, REMEMBERED_STEPS_MAX
-from shmcache.matcher.bitmask import Int32Array, SparseMask, bits_of, set_bits
+from shmcache.matcher.bitmask import Int32Array, SparseMask, set_bits, toggle_bits
 from shmcache.matcher.token_table import TokenTable
-from shmcache.rows.arrays import ACCEPTED, OVERFLOWED, STACKS_FULL, AutomatonArrays, Front
-from shmcache.rows.row_table import ACCEPTED_IDS, BITSET, NO_ROW
+from shmcache.rows.arrays import ACCEPTED, FRONT_FULL, STACKS_FULL, AutomatonArrays, Front
+from shmcache.rows.row_table import ACCEPTED_IDS, BITSET, DIFFERENCE, NO_ROW
 from shmcache.rows.stacks import StackTable, front, fronts
 from shmcache.rows.warm_up import warm_up
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 _ITEMS_PER_STEP = 32
 """Entries of a configuration, or words of a mask, that are counted as one more remembered step."""
+
+_BITMASKS_MAX = 64
+"""Sets of an image kept as bitmasks in this process; 16 KB each for 131,072 tokens."""
 
 _NOTHING_KNOWN = np.zeros(0, dtype=np.uint8)
 
@@ -56,6 +59,7 @@ class Arena:
         self._image = image
         self._tokens = TokenTable.of(vocabulary)
         self._arrays = AutomatonArrays.of(image.automaton)
+        self._bitmasks: dict[int, Int32Array] = {}
         self._stacks = StackTable()
         self._lock = threading.Lock()
         self._known: dict[bytes, Configuration] = {}
@@ -158,14 +162,19 @@ class Arena:
         bases = [text]
         few: list[Int32Array] = []
         for state, node in zip(configuration.states.tolist(), configuration.nodes.tolist(), strict=True):
-            form, data = rows.accepted_set(int(rows.state_accepted[state]))
+            accepted = int(rows.state_accepted[state])
+            form, data = rows.accepted_set(accepted)
             if form == ACCEPTED_IDS:
                 few.append(data)
-            elif form == BITSET:
-                bases.append(data)
-                np.bitwise_or(mask, data, out=mask)
+            elif form == DIFFERENCE:
+                base = self._expanded(int(data[0]))
+                bases.append(base)
+                row = base.copy()
+                toggle_bits(row, data[1:])
+                np.bitwise_or(mask, row, out=mask)
             else:
-                np.bitwise_or(mask, text & ~bits_of(data, len(mask)), out=mask)
+                bases.append(self._expanded(accepted))
+                np.bitwise_or(mask, bases[-1], out=mask)
             uncertain = int(rows.state_uncertain[state])
             if uncertain != NO_ROW:
                 few.append(self._resolve(state, node, rows.uncertain_list(uncertain)))
@@ -175,6 +184,19 @@ class Arena:
         with self._lock:
             self._remembered += len(sparse.index) // _ITEMS_PER_STEP
         return sparse
+
+    def _expanded(self, accepted: int) -> Int32Array:
+        """A large accepted set as a bitmask, in place where it lies as one; masks are remembered against it."""
+        rows = self._image.rows
+        form, data = rows.accepted_set(accepted)
+        if form == BITSET:
+            return data
+        expanded = self._bitmasks.get(accepted)
+        if expanded is None:
+            expanded = rows.accepted_bitmask(accepted, self._tokens.text_bitmask)
+            if len(self._bitmasks) < _BITMASKS_MAX:
+                self._bitmasks[accepted] = expanded
+        return expanded
 
     def _resolve(self, state: int, node: int, tokens: Int32Array) -> Int32Array:
         from shmcache.rows.kernels import resolve_tokens
@@ -197,7 +219,7 @@ class Arena:
                 if status != STACKS_FULL:
                     break
                 self._stacks.grow()
-        if (verdicts == OVERFLOWED).any():
+        if status == FRONT_FULL:
             raise LimitError(
                 f"the grammar is ambiguous here in more than {CONFIGURATION_ENTRIES_MAX} ways",
                 limit="configuration_entries",

@@ -26,16 +26,14 @@ def allocate_token_bitmask(batch_size: int, width: int) -> Int32Array:
     return np.full((batch_size, word_count(width)), -1, dtype=np.int32)
 
 
-def bits_of(tokens: npt.NDArray[Any], words: int) -> Int32Array:
-    """A mask of ``words`` words with the bits of these tokens."""
-    bits = np.zeros(words * BITS_PER_WORD, dtype=np.uint8)
-    bits[tokens] = 1
-    return np.packbits(bits, bitorder="little").view("<i4").astype(np.int32, copy=False)
-
-
 def set_bits(mask: Int32Array, tokens: npt.NDArray[Any]) -> None:
     """Sets the bits of a few tokens in place."""
     np.bitwise_or.at(mask, tokens >> 5, np.left_shift(np.int32(1), tokens & 31).astype(np.int32))
+
+
+def toggle_bits(mask: Int32Array, tokens: npt.NDArray[Any]) -> None:
+    """Flips the bits of a few tokens in place."""
+    np.bitwise_xor.at(mask, tokens >> 5, np.left_shift(np.int32(1), tokens & 31).astype(np.int32))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from shmcache.matcher.bitmask import Int32Array, bits_of, word_count
+from shmcache.matcher.bitmask import Int32Array, word_count
+from shmcache.rows.row_table import bitmask_of
 from shmcache.vocabulary.vocabulary import FlatTokens, Vocabulary
 
 
@@ -37,7 +38,7 @@ class TokenTable:
             table = TokenTable(
                 flat=vocabulary.flat,
                 is_text=is_text,
-                text_bitmask=bits_of(text, word_count(vocabulary.width)),
+                text_bitmask=bitmask_of(text, word_count(vocabulary.width)),
                 longest_token_bytes=int(np.diff(vocabulary.flat.offsets).max(initial=1)),
             )
             _tables[vocabulary] = table

@@ -78,6 +78,7 @@ class TrieArrays(NamedTuple):
     node_byte: UInt8Array
     node_depth: Int32Array
     node_end: Int32Array
+    node_height: Int32Array
     node_first_token: Int32Array
 
     @classmethod

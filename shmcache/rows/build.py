@@ -29,7 +29,7 @@ from shmcache.vocabulary.sections import pack_sections, unpack_sections
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 _MAGIC = b"SHMCrow\0"
-_VERSION = 1
+_VERSION = 2
 
 _ALIKE_CALLERS_MIN = 8
 """Rules with fewer callers are not worth the search for those that are alike."""
@@ -89,7 +89,7 @@ def alike_callers(
     automaton: GrammarAutomaton, chains: list[list[tuple[int, int]]], bytes_max: int, budget: Budget
 ) -> list[list[tuple[int, int]]]:
     """The chains with one of all return states of a caller that no token can tell apart."""
-    classes: dict[int, npt.NDArray[np.int64]] = {}
+    classes: dict[int, npt.NDArray[np.int32]] = {}
     shorter: list[list[tuple[int, int]]] = []
     for chain in chains:
         if len(chain) < _ALIKE_CALLERS_MIN:
@@ -142,7 +142,7 @@ def _struck_out(
     builder = RowTableBuilder(automaton.state_count)
     for rule, table in enumerate(tables):
         first = automaton.states_of(rule).start
-        sets = [builder.add_accepted(*table.accepted_set(number)) for number in range(len(table.form))]
+        sets = builder.add_sets(table)
         kept = {NO_ROW: NO_ROW}
         for at, (accepted, uncertain) in enumerate(
             zip(table.state_accepted.tolist(), table.state_uncertain.tolist(), strict=True)

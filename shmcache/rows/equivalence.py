@@ -20,23 +20,34 @@ _OUT_OF_REACH = -3
 _HASH_SEED = 20260101
 
 
-def state_classes(automaton: GrammarAutomaton, rule: int, rounds_max: int, budget: Budget) -> npt.NDArray[np.int64]:
+def state_classes(automaton: GrammarAutomaton, rule: int, rounds_max: int, budget: Budget) -> npt.NDArray[np.int32]:
     """For each state of the rule, in order, the number of its class."""
+    classes: npt.NDArray[np.int32] = state_rounds(automaton, rule, rounds_max, budget)[-1]
+    return classes
+
+
+def state_rounds(automaton: GrammarAutomaton, rule: int, rounds_max: int, budget: Budget) -> npt.NDArray[np.int32]:
+    """int32 (R, states): item ``[r, s]`` is the class of state ``s`` up to ``r`` bytes; R - 1 ≤ ``rounds_max``.
+
+    Where R - 1 is less, the last row holds for any number of bytes.
+    """
     successors = _successors(automaton, rule, rounds_max)
     states = automaton.states_of(rule)
     block = np.asarray(automaton.final[states.start : states.stop], dtype=np.int64)
     multipliers = np.random.default_rng(_HASH_SEED).integers(1, 1 << 63, size=successors.shape[1] + 1, dtype=np.uint64)
+    rounds = [block.astype(np.int32)]
     count = len(np.unique(block))
     for _ in range(rounds_max):
         budget.check_time()
         known = np.where(successors >= 0, block[np.maximum(successors, 0)], successors)
         signature = np.concatenate([block[:, None], known], axis=1)
         block = _group(signature, multipliers)
+        rounds.append(block.astype(np.int32))
         finer = int(block.max()) + 1
         if finer == count:
             break
         count = finer
-    return block
+    return np.stack(rounds)
 
 
 def _group(signature: npt.NDArray[np.int64], multipliers: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:

@@ -197,16 +197,17 @@ def walk_trie(
 
 @njit(cache=True)
 def walk_difference(
-    automaton: Any, trie: Any, state: int, base: int, front: Any, positions: Int32Array, verdicts: UInt8Array
+    automaton: Any, trie: Any, state: int, base: int, rounds: Any, first: int, front: Any, positions: Any, verdicts: Any
 ) -> int:
     """Where the row of ``state`` can differ from that of ``base``, both of one rule that calls no other.
 
     ``positions`` receives places in the trie's token order, ascending, and ``verdicts`` what ``state`` makes of them:
     0, ACCEPTED or UNCERTAIN; both have room for every token. Returns how many. All other tokens are as in the base's
-    row: the walk stops where both are in the same state, so it is short where they differ in few bytes.
+    row. The walk stops where both are in one state, or in states that ``rounds``, int32 (R, states of the rule), finds
+    alike for as many bytes as the trie goes on: item ``[r, s - first]`` is the class of ``s`` up to ``r`` bytes.
     """
     node_byte, node_depth, node_end = trie.node_byte, trie.node_depth, trie.node_end
-    node_first_token = trie.node_first_token
+    node_height, node_first_token = trie.node_height, trie.node_first_token
     edge_offset, edge_low, edge_high = automaton.edge_offset, automaton.edge_low, automaton.edge_high
     edge_target, final = automaton.edge_target, automaton.final
     own, other, own_left, other_left = front.state, front.stack, front.left, front.ended
@@ -219,7 +220,11 @@ def walk_difference(
         depth = node_depth[node]
         own_target = _target(edge_offset, edge_low, edge_high, edge_target, own[depth - 1], node_byte[node])
         other_target = _target(edge_offset, edge_low, edge_high, edge_target, other[depth - 1], node_byte[node])
-        if own_target == other_target and own_left[depth - 1] == other_left[depth - 1]:
+        is_alike = own_target == other_target
+        if not is_alike and own_target >= 0 and other_target >= 0 and len(rounds):
+            bytes_left = min(node_height[node], len(rounds) - 1)
+            is_alike = rounds[bytes_left, own_target - first] == rounds[bytes_left, other_target - first]
+        if is_alike and own_left[depth - 1] == other_left[depth - 1]:
             node = node_end[node]
             continue
         last = node
@@ -275,7 +280,8 @@ def resolve_tokens(
 
     A token first runs inside the entry's rule, where neighbours share the levels of their common beginning. Wherever it
     can leave the rule, the rest of it is tried behind the stack. ``known``, uint8 with an item for each of ``blob`` or
-    empty, remembers for every rest 1 + verdict, or 0; it holds for one stack. Returns a status.
+    empty, remembers for every rest 1 + verdict, or 0; it holds for one stack. Returns a status: where nothing is to be
+    remembered, FRONT_FULL at the first token that overflows, as one of them takes as long as thousands of others.
     """
     states, nodes, begin, left = front.state, front.stack, front.begin, front.ended
     end = 0
@@ -331,6 +337,8 @@ def resolve_tokens(
             if result:
                 verdict = result
         verdicts[index] = verdict
+        if verdict == OVERFLOWED and not len(known):
+            return FRONT_FULL
         levels = depth
         previous_start = start
         previous_length = length
@@ -372,14 +380,7 @@ def open_start(automaton: Any, stacks: Any, front: Any) -> tuple[int, bool]:
 
 @njit(cache=True)
 def advance(
-    automaton: Any,
-    stacks: Any,
-    states: Int32Array,
-    nodes: Int32Array,
-    data: UInt8Array,
-    start: int,
-    stop: int,
-    front: Any,
+    automaton: Any, stacks: Any, states: Any, nodes: Any, data: Any, start: int, stop: int, front: Any
 ) -> tuple[int, bool]:
     """The level after ``data[start:stop]`` from the entries given, at the beginning of the front, sorted.
 

@@ -23,6 +23,8 @@ ACCEPTED_IDS = 1
 """Ids of the accepted tokens, ascending."""
 REJECTED_IDS = 2
 """Ids of the text tokens that are not accepted, ascending."""
+DIFFERENCE = 3
+"""The number of another set, not itself of this form, and ids, ascending, in which it is not as that set."""
 
 NO_ROW = -1
 ARRAY_DTYPES = (np.int32, np.int32, np.uint8, np.int64, np.int32, np.int64, np.int32)
@@ -58,6 +60,19 @@ class RowTable:
         start, end = int(self.accepted_offset[number]), int(self.accepted_offset[number + 1])
         return int(self.form[number]), self.accepted[start:end]
 
+    def accepted_bitmask(self, number: int, text_bitmask: Int32Array) -> Int32Array:
+        """An accepted set as a new token bitmask; ``text_bitmask`` has the bits of all text tokens."""
+        form, data = self.accepted_set(number)
+        if form == BITSET:
+            return data.copy()
+        if form == ACCEPTED_IDS:
+            return bitmask_of(data, len(text_bitmask))
+        if form == REJECTED_IDS:
+            return text_bitmask & ~bitmask_of(data, len(text_bitmask))
+        mask = self.accepted_bitmask(int(data[0]), text_bitmask)
+        np.bitwise_xor(mask, bitmask_of(data[1:], len(mask)), out=mask)
+        return mask
+
     def uncertain_list(self, number: int) -> Int32Array:
         """Ids of an uncertain list; empty for :data:`NO_ROW`."""
         if number == NO_ROW:
@@ -71,8 +86,6 @@ class RowTable:
         ``token_count`` one past the largest id that may occur.
         """
         sets, lists = len(self.form), len(self.uncertain_offset) - 1
-        is_bitset = self.form == BITSET
-        lengths = np.diff(self.accepted_offset)
         fits = (
             len(self.state_accepted) == len(self.state_uncertain) == len(begins_tokens)
             and np.array_equal(self.state_accepted != NO_ROW, begins_tokens)
@@ -82,13 +95,30 @@ class RowTable:
             and _is_offset_array(self.uncertain_offset, len(self.uncertain))
             and _in_range(self.state_accepted, NO_ROW, sets)
             and _in_range(self.state_uncertain, NO_ROW, lists)
-            and bool((self.form <= REJECTED_IDS).all())
-            and bool((lengths[is_bitset] == word_count).all())
             and _in_range(self.uncertain, 0, token_count)
-            and _in_range(self.accepted[np.repeat(~is_bitset, lengths)], 0, token_count)
+            and self._sets_fit(word_count, token_count)
         )
         if not fits:
             raise SegmentError("the row table holds an index out of bounds")
+
+    def _sets_fit(self, word_count: int, token_count: int) -> bool:
+        is_bitset, is_difference = self.form == BITSET, self.form == DIFFERENCE
+        lengths = np.diff(self.accepted_offset)
+        if (
+            (self.form > DIFFERENCE).any()
+            or (lengths[is_bitset] != word_count).any()
+            or (lengths[is_difference] < 1).any()
+        ):
+            return False
+        is_id = np.repeat(~is_bitset, lengths)
+        heads = self.accepted_offset[:-1][is_difference]
+        is_id[heads] = False
+        bases = self.accepted[heads]
+        return (
+            _in_range(bases, 0, len(self.form))
+            and not is_difference[bases].any()
+            and _in_range(self.accepted[is_id], 0, token_count)
+        )
 
 
 def _is_offset_array(offsets: npt.NDArray[np.int64], end: int) -> bool:
@@ -119,6 +149,23 @@ class RowTableBuilder:
             self._forms.append(form)
             self._sets.append(data)
         return number
+
+    def add_difference(self, base: int, toggled: Int32Array) -> int:
+        """The number of the set that differs from set ``base``, which is no difference itself, in these ids."""
+        if not len(toggled):
+            return base
+        return self.add_accepted(DIFFERENCE, np.concatenate([np.array([base], dtype=np.int32), toggled]))
+
+    def add_sets(self, table: RowTable) -> list[int]:
+        """Adds all accepted sets of another table; their new numbers."""
+        numbers: list[int] = []
+        for number in range(len(table.form)):
+            form, data = table.accepted_set(number)
+            if form == DIFFERENCE:
+                numbers.append(self.add_difference(numbers[int(data[0])], data[1:]))
+            else:
+                numbers.append(self.add_accepted(form, data))
+        return numbers
 
     def append_uncertain(self, tokens: Int32Array) -> int:
         """The number of a new list with these ids."""
@@ -161,6 +208,18 @@ def _joined(parts: list[Int32Array]) -> Int32Array:
     return frozen(np.concatenate(parts) if parts else [], np.int32)
 
 
+def bitmask_of(tokens: npt.NDArray[Any], word_count: int) -> Int32Array:
+    """A token bitmask of ``word_count`` words with the bits of these tokens."""
+    bits = np.zeros(word_count * 32, dtype=np.uint8)
+    bits[tokens] = 1
+    return np.packbits(bits, bitorder="little").view("<i4").astype(np.int32, copy=False)
+
+
+def smallest_length(accepted_count: int, trie: Trie) -> int:
+    """Items in the smallest form that a set of so many tokens has by itself."""
+    return min(accepted_count, trie.token_count - accepted_count, len(trie.text_bitmask))
+
+
 def smallest_form(accepted: npt.NDArray[np.bool_], trie: Trie) -> tuple[int, Int32Array]:
     """Form and data, in whichever form takes fewest bytes, of a set of tokens as bool (T) in trie order."""
     word_count = len(trie.text_bitmask)
@@ -170,6 +229,4 @@ def smallest_form(accepted: npt.NDArray[np.bool_], trie: Trie) -> tuple[int, Int
         return ACCEPTED_IDS, np.sort(trie.token_order[accepted])
     if rejected_count <= word_count:
         return REJECTED_IDS, np.sort(trie.token_order[~accepted])
-    bits = np.zeros(word_count * 32, dtype=np.uint8)
-    bits[trie.token_order[accepted]] = 1
-    return BITSET, np.packbits(bits, bitorder="little").view("<i4").astype(np.int32, copy=False)
+    return BITSET, bitmask_of(trie.token_order[accepted], word_count)

@@ -88,13 +88,15 @@ def _run_all() -> None:
         node_byte=frozen([0, 97], np.uint8),
         node_depth=frozen([0, 1], np.int32),
         node_end=frozen([2, 2], np.int32),
+        node_height=frozen([1, 0], np.int32),
         node_first_token=frozen([0, 0, 1], np.int32),
     )
     stacks = StackTable().arrays
     room, behind = fronts(1)
     token = np.zeros(1, dtype=np.int32)
     kernels.walk_trie(arrays, stacks, trie, 0, room, token, token.copy())
-    kernels.walk_difference(arrays, trie, 0, 1, room, token, np.zeros(1, dtype=np.uint8))
+    rounds = np.zeros((1, 2), dtype=np.int32)
+    kernels.walk_difference(arrays, trie, 0, 1, rounds, 0, room, token, np.zeros(1, dtype=np.uint8))
     offsets, blob = frozen([0, 1], np.int64), frozen([97], np.uint8)
     verdicts = np.zeros(1, dtype=np.uint8)
     known = np.zeros(0, dtype=np.uint8)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from shmcache.vocabulary.vocabulary import Vocabulary
 
 _MAGIC = b"SHMCtri\0"
-_VERSION = 1
+_VERSION = 2
 _FINGERPRINT_WORDS = 4
-_DTYPES = (np.uint8, np.int32, np.int32, np.int32, np.int32, np.int32, np.int32)
+_DTYPES = (np.uint8, np.int32, np.int32, np.int32, np.int32, np.int32, np.int32, np.int32)
 
 Int32Array = npt.NDArray[np.int32]
 
@@ -45,6 +45,8 @@ class Trie:
     """int32 (N): length of the node's prefix in bytes; 0 for the root only."""
     node_end: Int32Array
     """int32 (N): one past the last node of the subtree."""
+    node_height: Int32Array
+    """int32 (N): bytes of the longest way down from the node; 0 where nothing is below."""
     node_first_token: Int32Array
     """int32 (N + 1): tokens ending at ``n`` itself are ``token_order[node_first_token[n]:node_first_token[n + 1]]``."""
     token_order: Int32Array
@@ -109,7 +111,7 @@ class Trie:
             (
                 node_byte,
                 node_depth,
-                _subtree_ends(node_depth),
+                *_subtrees(node_depth),
                 node_first_token,
                 order.astype(np.int32),
                 token_node,
@@ -149,6 +151,7 @@ class Trie:
             self.node_byte,
             self.node_depth,
             self.node_end,
+            self.node_height,
             self.node_first_token,
             self.token_order,
             self.token_node,
@@ -160,8 +163,8 @@ class Trie:
         nodes, tokens = self.node_count, self.token_count
         if not (1 <= self.width <= TOKEN_COUNT_MAX and self.longest_token_bytes <= TOKEN_BYTES_MAX and nodes >= 1):
             raise SegmentError("the trie exceeds its limits")
-        lengths = (len(self.node_depth), len(self.node_end), len(self.node_first_token), len(self.text_bitmask))
-        if lengths != (nodes, nodes, nodes + 1, -(-self.width // 32)):
+        per_node = {len(self.node_depth), len(self.node_end), len(self.node_height), len(self.node_first_token) - 1}
+        if per_node != {nodes} or len(self.text_bitmask) != -(-self.width // 32):
             raise SegmentError("the arrays of the trie do not fit each other")
         first, end = self.node_first_token, self.node_end
         numbers = np.arange(nodes, dtype=np.int32)
@@ -175,6 +178,7 @@ class Trie:
             # Depth grows by one at most, so a path kept in an array by depth is always filled up to the node's parent.
             and bool((self.node_depth[1:] >= 1).all() and (np.diff(self.node_depth) <= 1).all())
             and self.node_depth.max() == self.longest_token_bytes
+            and bool(((self.node_height >= 0) & (self.node_height <= self.longest_token_bytes)).all())
             and bool(((self.token_order >= 0) & (self.token_order < min(self.size, self.width))).all())
             and bool(((self.token_node >= -1) & (self.token_node < nodes)).all())
         )
@@ -199,9 +203,10 @@ def _shared_prefix_lengths(
     return shared
 
 
-def _subtree_ends(node_depth: Int32Array) -> Int32Array:
-    """One past the last node of each subtree, for nodes in depth-first order. Works from the deepest level up."""
+def _subtrees(node_depth: Int32Array) -> tuple[Int32Array, Int32Array]:
+    """End and height of each subtree, for nodes in depth-first order. Works from the deepest level up."""
     ends = np.arange(1, len(node_depth) + 1, dtype=np.int32)
+    heights = np.zeros(len(node_depth), dtype=np.int32)
     by_depth = np.argsort(node_depth, kind="stable")
     level_bounds = np.cumsum(np.bincount(node_depth))[:-1]
     levels = np.split(by_depth, level_bounds)
@@ -209,4 +214,5 @@ def _subtree_ends(node_depth: Int32Array) -> Int32Array:
         parents = nodes[np.searchsorted(nodes, children) - 1]
         # Children ascend; of several assignments to one parent the last, its last child's, stays.
         ends[parents] = ends[children]
-    return ends
+        np.maximum.at(heights, parents, heights[children] + 1)
+    return ends, heights

@@ -191,7 +191,7 @@ def test_indices_out_of_bounds_are_never_written() -> None:
     for damaged in (
         replace(image, rows=replace(image.rows, state_accepted=without)),
         replace(image, automaton=replace(image.automaton, edge_target=target)),
-        replace(image, width=600),
+        replace(image, width=9),
     ):
         with pytest.raises(SegmentError, match="bounds"):
             write_image(damaged)

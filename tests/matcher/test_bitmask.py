@@ -7,7 +7,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from shmcache.matcher.bitmask import SparseMask, bits_of, set_bits, word_count
+from shmcache.matcher.bitmask import SparseMask, set_bits, word_count
+from shmcache.rows.row_table import bitmask_of
 from tests.reference.masks import mask_bits
 
 pytestmark = pytest.mark.reference
@@ -23,7 +24,7 @@ def test_bits_are_sets_of_ids(seed: int) -> None:
     for _ in range(40):
         words = rng.randint(1, 5)
         first, second = (random_ids(rng, words, rng.choice([0, 0.05, 0.5, 1])) for _ in range(2))
-        mask = bits_of(np.array(sorted(first), dtype=np.int64), words)
+        mask = bitmask_of(np.array(sorted(first), dtype=np.int64), words)
         assert mask.dtype == np.int32
         assert mask_bits(mask) == first
         listed = [*second, *list(second)[:3]]
@@ -38,7 +39,7 @@ def test_a_sparse_mask_writes_the_mask_it_was_made_of(seed: int) -> None:
     used_base = 0
     for _ in range(60):
         words = rng.randint(1, 6)
-        bases = [bits_of(np.array(sorted(random_ids(rng, words, 0.5)), dtype=np.int64), words) for _ in range(2)]
+        bases = [bitmask_of(np.array(sorted(random_ids(rng, words, 0.5)), dtype=np.int64), words) for _ in range(2)]
         mask = rng.choice([np.zeros(words, dtype=np.int32), bases[0].copy(), bases[1].copy()])
         for _ in range(rng.randint(0, 2)):
             mask[rng.randrange(words)] ^= np.int32(1 << rng.randrange(31))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shmcache.automaton.grammar_automaton import TAIL_CALL, GrammarAutomaton
-from shmcache.rows.row_table import ACCEPTED_IDS, BITSET, NO_ROW, REJECTED_IDS, RowTable
+from shmcache.rows.row_table import ACCEPTED_IDS, BITSET, DIFFERENCE, NO_ROW, REJECTED_IDS, RowTable
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.reference.configurations import ENTRIES_MAX, Configuration, Stack, TooAmbiguousError, advance
 
@@ -115,12 +115,8 @@ def reference_row(automaton: GrammarAutomaton, state: int, vocabulary: Vocabular
     return Row(row.accepted, frozenset(possible))
 
 
-def stored_row(table: RowTable, state: int, vocabulary: Vocabulary) -> Row | None:
-    """What the table holds for the state, as sets of ids; checks that the form is what it says."""
-    number = int(table.state_accepted[state])
-    if number == NO_ROW:
-        assert table.state_uncertain[state] == NO_ROW
-        return None
+def stored_set(table: RowTable, number: int, vocabulary: Vocabulary) -> set[int]:
+    """Ids of an accepted set; checks that its form is what it says, and the smallest."""
     form, data = table.accepted_set(number)
     values = data.tolist()
     tokens = text_tokens(vocabulary)
@@ -128,13 +124,29 @@ def stored_row(table: RowTable, state: int, vocabulary: Vocabulary) -> Row | Non
     if form == BITSET:
         assert len(values) == word_count
         accepted = {32 * word + bit for word, value in enumerate(values) for bit in range(32) if value >> bit & 1}
+    elif form == DIFFERENCE:
+        base, *toggled = values
+        assert table.form[base] != DIFFERENCE
+        assert toggled == sorted(set(toggled)) != []
+        accepted = stored_set(table, base, vocabulary) ^ set(toggled)
     else:
         assert form in (ACCEPTED_IDS, REJECTED_IDS)
         assert values == sorted(set(values))
         accepted = set(values) if form == ACCEPTED_IDS else tokens.keys() - set(values)
     assert accepted <= tokens.keys()
     smallest = min(len(accepted), len(tokens) - len(accepted), word_count)
-    assert len(values) == smallest, "not the smallest form"
+    assert len(values) < smallest if form == DIFFERENCE else len(values) == smallest, "not the smallest form"
+    return accepted
+
+
+def stored_row(table: RowTable, state: int, vocabulary: Vocabulary) -> Row | None:
+    """What the table holds for the state, as sets of ids; checks that the form is what it says."""
+    number = int(table.state_accepted[state])
+    if number == NO_ROW:
+        assert table.state_uncertain[state] == NO_ROW
+        return None
+    accepted = stored_set(table, number, vocabulary)
+    tokens = text_tokens(vocabulary)
     uncertain = table.uncertain_list(int(table.state_uncertain[state])).tolist()
     assert uncertain == sorted(uncertain, key=lambda one: (tokens[one], one)), "not in the order of the trie"
     assert len(set(uncertain)) == len(uncertain)

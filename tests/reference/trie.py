@@ -23,6 +23,7 @@ class ReferenceTrie:
     node_byte: list[int]
     node_depth: list[int]
     node_end: list[int]
+    node_height: list[int]
     node_first_token: list[int]
     token_order: list[int]
     token_node: list[int]
@@ -39,19 +40,21 @@ def reference_trie(tokens: list[bytes | None], special: set[int], width: int) ->
             node = node.children.setdefault(byte, Node())
         node.token_ids.append(token_id)
 
-    out = ReferenceTrie([], [], [], [0], [], [-1] * len(tokens), text)
+    out = ReferenceTrie([], [], [], [], [0], [], [-1] * len(tokens), text)
     # Entries are (node, its byte, its depth), or the number of a node whose subtree is finished.
     stack: list[tuple[Node, int, int] | int] = [(root, 0, 0)]
     while stack:
         entry = stack.pop()
         if isinstance(entry, int):
             out.node_end[entry] = len(out.node_byte)
+            out.node_height[entry] = max(out.node_depth[entry:]) - out.node_depth[entry]
             continue
         node, byte, depth = entry
         number = len(out.node_byte)
         out.node_byte.append(byte)
         out.node_depth.append(depth)
         out.node_end.append(-1)
+        out.node_height.append(-1)
         for token_id in sorted(node.token_ids):
             out.token_order.append(token_id)
             out.token_node[token_id] = number

@@ -13,6 +13,7 @@ from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Regular, Se
 from shmcache.limits import Budget
 from shmcache.regular.dfa import Dfa
 from shmcache.regular.nfa import determinise
+from shmcache.rows.equivalence import state_rounds
 from shmcache.rows.stacks import StackTable, front
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.reference import configurations
@@ -97,7 +98,9 @@ def test_walk_difference(seed: int) -> None:
             continue
         assert not len(automaton.call_rule)
         positions, verdicts = np.zeros(trie.token_count, dtype=np.int32), np.zeros(trie.token_count, dtype=np.uint8)
-        for _ in range(6):
+        for walk in range(6):
+            # Every other walk goes without the classes, so that both reasons to stop are met.
+            rounds = state_rounds(automaton, 0, trie.longest_token_bytes, Budget())[: walk % 2 * 100]
             state, base = rng.randrange(automaton.state_count), rng.randrange(automaton.state_count)
             row, base_row = (row_of(automaton, one, vocabulary) for one in (state, base))
             count = walk_difference(
@@ -105,6 +108,8 @@ def test_walk_difference(seed: int) -> None:
                 trie_arrays(vocabulary),
                 state,
                 base,
+                rounds,
+                0,
                 front(trie.longest_token_bytes),
                 positions,
                 verdicts,

@@ -12,6 +12,7 @@ from shmcache.errors import SegmentError
 from shmcache.rows.row_table import (
     ACCEPTED_IDS,
     BITSET,
+    DIFFERENCE,
     NO_ROW,
     REJECTED_IDS,
     RowTable,
@@ -75,6 +76,32 @@ def small_table() -> RowTable:
     return builder.finish()
 
 
+def test_a_difference_is_read_against_its_base_and_moves_with_it() -> None:
+    builder = RowTableBuilder(1)
+    base = builder.add_accepted(REJECTED_IDS, ids(1, 2))
+    assert builder.add_difference(base, ids()) == base
+    builder.set_row(0, builder.add_difference(base, ids(0, 2)), NO_ROW)
+    table = builder.finish()
+    table.check_bounds(np.array([True]), 1, 8)
+    text = np.array([0b1111], dtype=np.int32)
+    assert table.accepted_bitmask(0, text).tolist() == [0b1001]
+    assert table.accepted_bitmask(1, text).tolist() == [0b1100]
+    other = RowTableBuilder(1)
+    other.add_accepted(ACCEPTED_IDS, ids(5))
+    assert other.add_sets(table) == [1, 2]
+    other.set_row(0, 2, NO_ROW)
+    assert other.finish().accepted_bitmask(2, text).tolist() == [0b1100]
+
+
+@pytest.mark.parametrize("data", [(), (1, 3), (2, 3), (-1, 3), (0, 8), (0, -1)])
+def test_a_difference_without_a_proper_base_or_ids_is_refused(data: tuple[int, ...]) -> None:
+    builder = RowTableBuilder(1)
+    builder.set_row(0, builder.add_accepted(ACCEPTED_IDS, ids(1)), NO_ROW)
+    builder.add_accepted(DIFFERENCE, ids(*data))
+    with pytest.raises(SegmentError):
+        builder.finish().check_bounds(np.array([True]), 1, 8)
+
+
 def test_what_is_equal_is_stored_once() -> None:
     table = small_table()
     table.check_bounds(BEGINS, 2, 8)
@@ -108,7 +135,7 @@ def test_a_table_of_nothing() -> None:
         ("state_accepted", 2, 0),
         ("state_uncertain", 0, 1),
         ("state_uncertain", 0, -2),
-        ("form", 0, 3),
+        ("form", 0, 4),
         ("form", 0, BITSET),
         ("accepted_offset", 0, 1),
         ("accepted_offset", 1, 7),

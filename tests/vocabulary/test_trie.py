@@ -36,6 +36,7 @@ def assert_same_as_reference(trie: Trie, tokens: list[bytes | None], special: se
     assert trie.node_byte.tolist() == expected.node_byte
     assert trie.node_depth.tolist() == expected.node_depth
     assert trie.node_end.tolist() == expected.node_end
+    assert trie.node_height.tolist() == expected.node_height
     assert trie.node_first_token.tolist() == expected.node_first_token
     assert trie.token_order.tolist() == expected.token_order
     assert trie.token_node.tolist() == expected.token_node
@@ -107,12 +108,13 @@ def test_a_misaligned_buffer_is_refused() -> None:
 def _sections(**changes: object) -> bytes:
     """The trie of a, ab, b with some array or word replaced, under a correct checksum."""
     trie = Vocabulary([b"a", b"ab", b"b"]).trie
-    names = ["node_byte", "node_depth", "node_end", "node_first_token", "token_order", "token_node", "text_bitmask"]
+    names = ["node_byte", "node_depth", "node_end", "node_height"]
+    names += ["node_first_token", "token_order", "token_node", "text_bitmask"]
     arrays = [np.asarray(changes.get(name, getattr(trie, name)), dtype=getattr(trie, name).dtype) for name in names]
     width, longest = changes.get("width", trie.width), changes.get("longest", trie.longest_token_bytes)
     assert isinstance(width, int)
     assert isinstance(longest, int)
-    return pack_sections(b"SHMCtri\0", 1, (0, 0, 0, 0, width, longest), arrays)
+    return pack_sections(b"SHMCtri\0", 2, (0, 0, 0, 0, width, longest), arrays)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +123,9 @@ def _sections(**changes: object) -> bytes:
         {"node_end": [4, 3, 9, 4]},
         {"node_end": [4, 1, 3, 4]},
         {"node_end": [3, 3, 3, 4]},
+        {"node_height": [2, 1, 0, -1]},
+        {"node_height": [3, 1, 0, 0]},
+        {"node_height": [2, 1, 0]},
         {"node_depth": [0, 1, 3, 1]},
         {"node_depth": [0, 1, 0, 1]},
         {"node_depth": [1, 1, 2, 1]},
