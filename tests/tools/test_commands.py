@@ -19,8 +19,8 @@ from shmcache_tools.own_manager import own_manager
 from tests.conftest import stop_process
 from tests.tools.support import BYTES, STATS_SHAPE, check_columns, check_shape, command, document, invoke, run
 
-READING = ("status", "ls", "clear")
-WITH_JSON = ("serve", "status", "ls", "clear", "doctor", "bench")
+READING = ("status", "ls", "clear", "verify", "gc")
+WITH_JSON = ("serve", "status", "ls", "clear", "verify", "gc", "doctor", "bench")
 PATTERNS = ("ab*c", "x{3}", "[0-9]+")
 
 

@@ -19,7 +19,7 @@ from shmcache.errors import ShmCacheError
 from shmcache_tools.exit_codes import ExitCode, exit_code_of
 from shmcache_tools.output import echo_json, wrapped
 
-COMMANDS = ("serve", "status", "ls", "clear", "doctor", "demo", "bench")
+COMMANDS = ("serve", "status", "ls", "clear", "verify", "gc", "doctor", "demo", "bench")
 _WANTS_JSON = "shmcache_tools.json"
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -93,6 +93,7 @@ def _run(namespace: Namespace, samples: bool, seed: int) -> None:
         if samples:
             _show_samples(requests)
         _show_memory(memory, requests)
+        heading("a clear while a compile is in flight")
         scene = demo_run.clear_in_flight(team, namespace, seed)
     _show_clear(scene, demo_run.account_at_rest(namespace))
 
@@ -180,7 +181,6 @@ def _show_memory(memory: Memory, requests: Requests) -> None:
 
 
 def _show_clear(scene: ClearScene, at_rest: Moment) -> None:
-    heading("a clear while a compile is in flight")
     rows = [
         (
             moment.name,
