@@ -19,7 +19,7 @@ import signal
 
 from shmcache.memory import steps
 from shmcache.memory.names import Namespace
-from shmcache.memory.objects import SEALED_MODE, building, open_object, publish, unlink_object
+from shmcache.memory.objects import SEALED_MODE, create_hollow, open_object, unlink_object
 
 
 def ignore_lease_signals() -> None:
@@ -44,8 +44,7 @@ def leases_work(namespace: Namespace) -> bool:
     """Tries the probe on an object of our own: used, then no longer used. Call once at start, after ignoring SIGIO."""
     name = f"{namespace.prefix}.lease-{os.getpid()}"
     try:
-        with building(name, mmap.PAGESIZE) as descriptor:
-            publish(descriptor, name, mode=SEALED_MODE)
+        create_hollow(name, mmap.PAGESIZE)
         try:
             probe = open_object(name, mode=SEALED_MODE)
             user = open_object(name, mode=SEALED_MODE)

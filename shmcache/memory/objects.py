@@ -92,6 +92,20 @@ def building(name: str, size_bytes: int) -> Iterator[int]:
             steps.unlink(path)
 
 
+def create_hollow(name: str, size_bytes: int) -> None:
+    """An object without memory behind it, never to be read: it can be made when memory is full. Raises OSError."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _SECURE_FLAGS
+    descriptor = steps.open_file(names.object_path(name), flags, WRITABLE_MODE)
+    try:
+        steps.ftruncate(descriptor, size_bytes)
+        steps.fchmod(descriptor, SEALED_MODE)
+    except BaseException:
+        unlink_object(name)
+        raise
+    finally:
+        os.close(descriptor)
+
+
 def fill(descriptor: int, parts: Iterable[Buffer]) -> int:
     """Writes the parts one after the other from the start; returns the number of bytes."""
     offset = 0

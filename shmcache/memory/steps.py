@@ -22,6 +22,7 @@ from pathlib import Path
 # Files.
 open_file = os.open
 posix_fallocate = os.posix_fallocate
+ftruncate = os.ftruncate
 pwrite = os.pwrite
 write = os.write
 fchmod = os.fchmod
@@ -57,6 +58,7 @@ NAMES = (
     "store",
     "open_file",
     "posix_fallocate",
+    "ftruncate",
     "pwrite",
     "write",
     "fchmod",
