@@ -104,7 +104,7 @@ def _went_back(control: ControlReader, facts: Facts) -> list[str]:
         return []
     now = {
         "generation": (control.generation, facts.generation),
-        "epoch": (control.manager().epoch, facts.epoch + 1),
+        "epoch": (control.manager().epoch, facts.epoch),
         "serial": (control.serial_last, facts.serial_last),
     }
     return [f"{what} is {is_now}, was {was}" for what, (is_now, was) in now.items() if is_now < was]

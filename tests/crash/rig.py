@@ -124,6 +124,16 @@ class Rig:
         """A grammar or the vocabulary, asked for, made by the worker with its rows, and received by the client."""
         self.ask_for(name)
         self.work(rows)
+        answer = self.answer()
+        assert isinstance(answer, wire.Image), answer
+        return answer
+
+    def get(self, name: str, rows: Sequence[str] = ()) -> wire.Message:
+        """The answer for a grammar or the vocabulary, which is made if it is not there."""
+        self.ask_for(name)
+        assert self._client is not None
+        if not self._has_input(self._client):
+            self.work(rows)
         return self.answer()
 
     def ask_for(self, name: str) -> None:
@@ -177,12 +187,15 @@ class Rig:
         self.server._run_timers()
 
     def _receive(self, channel: Channel) -> wire.Message:
-        poller = select.poll()
-        poller.register(channel.fileno(), select.POLLIN)
-        self._until(lambda: bool(channel._received) or bool(poller.poll(0)))
+        self._until(lambda: self._has_input(channel))
         message, descriptors = channel.receive(0)
         close_all(descriptors)
         return message
+
+    def _has_input(self, channel: Channel) -> bool:
+        poller = select.poll()
+        poller.register(channel.fileno(), select.POLLIN)
+        return bool(channel._received) or bool(poller.poll(0))
 
     def _until(self, condition: Callable[[], bool]) -> None:
         for _ in range(TURNS_MAX):
