@@ -166,15 +166,15 @@ class Arena:
             form, data = rows.accepted_set(accepted)
             if form == ACCEPTED_IDS:
                 few.append(data)
-            elif form == DIFFERENCE:
-                base = self._expanded(int(data[0]))
-                bases.append(base)
-                row = base.copy()
-                toggle_bits(row, data[1:])
-                np.bitwise_or(mask, row, out=mask)
             else:
-                bases.append(self._expanded(accepted))
-                np.bitwise_or(mask, bases[-1], out=mask)
+                base_number = int(data[0]) if form == DIFFERENCE else accepted
+                row = base = self._expanded(base_number)
+                if self._is_kept(base_number):
+                    bases.append(base)
+                if form == DIFFERENCE:
+                    row = base.copy()
+                    toggle_bits(row, data[1:])
+                np.bitwise_or(mask, row, out=mask)
             uncertain = int(rows.state_uncertain[state])
             if uncertain != NO_ROW:
                 few.append(self._resolve(state, node, rows.uncertain_list(uncertain)))
@@ -186,7 +186,7 @@ class Arena:
         return sparse
 
     def _expanded(self, accepted: int) -> Int32Array:
-        """A large accepted set as a bitmask, in place where it lies as one; masks are remembered against it."""
+        """A large accepted set as a bitmask, in place where it lies as one."""
         rows = self._image.rows
         form, data = rows.accepted_set(accepted)
         if form == BITSET:
@@ -197,6 +197,10 @@ class Arena:
             if len(self._bitmasks) < _BITMASKS_MAX:
                 self._bitmasks[accepted] = expanded
         return expanded
+
+    def _is_kept(self, accepted: int) -> bool:
+        """Whether the set's bitmask is there anyway, so that any number of masks may be remembered against it."""
+        return accepted in self._bitmasks or int(self._image.rows.form[accepted]) == BITSET
 
     def _resolve(self, state: int, node: int, tokens: Int32Array) -> Int32Array:
         from shmcache.rows.kernels import resolve_tokens

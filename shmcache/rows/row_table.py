@@ -24,7 +24,7 @@ ACCEPTED_IDS = 1
 REJECTED_IDS = 2
 """Ids of the text tokens that are not accepted, ascending."""
 DIFFERENCE = 3
-"""The number of another set, not itself of this form, and ids, ascending, in which it is not as that set."""
+"""The number of an earlier set, not itself of this form, and ids, ascending, in which it is not as that set."""
 
 NO_ROW = -1
 ARRAY_DTYPES = (np.int32, np.int32, np.uint8, np.int64, np.int32, np.int64, np.int32)
@@ -116,6 +116,7 @@ class RowTable:
         bases = self.accepted[heads]
         return (
             _in_range(bases, 0, len(self.form))
+            and bool((bases < np.flatnonzero(is_difference)).all())
             and not is_difference[bases].any()
             and _in_range(self.accepted[is_id], 0, token_count)
         )

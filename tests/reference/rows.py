@@ -126,6 +126,7 @@ def stored_set(table: RowTable, number: int, vocabulary: Vocabulary) -> set[int]
         accepted = {32 * word + bit for word, value in enumerate(values) for bit in range(32) if value >> bit & 1}
     elif form == DIFFERENCE:
         base, *toggled = values
+        assert base < number
         assert table.form[base] != DIFFERENCE
         assert toggled == sorted(set(toggled)) != []
         accepted = stored_set(table, base, vocabulary) ^ set(toggled)

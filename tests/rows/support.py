@@ -14,7 +14,7 @@ from shmcache.grammar.ir import Grammar
 from shmcache.limits import Budget
 from shmcache.rows.stacks import StackTable, front, fronts
 from shmcache.vocabulary.vocabulary import Vocabulary
-from tests.reference.configurations import Stack
+from tests.reference.configurations import Stack, TooAmbiguousError
 
 Level = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]
 """States and nodes, entry by entry."""
@@ -96,8 +96,11 @@ def resolved(
     node: int,
     known: npt.NDArray[np.uint8],
 ) -> dict[int, int]:
-    """The verdict on each of the tokens, which must be in the order of the trie."""
-    from shmcache.rows.kernels import OK, STACKS_FULL, resolve_tokens
+    """The verdict on each of the tokens, which must be in the order of the trie.
+
+    Without a memory a token that overflows raises; with one it has a verdict of its own.
+    """
+    from shmcache.rows.kernels import FRONT_FULL, OK, STACKS_FULL, resolve_tokens
 
     verdicts = np.full(len(tokens), 9, dtype=np.uint8)
     flat = vocabulary.flat
@@ -116,6 +119,9 @@ def resolved(
             known,
             verdicts,
         )
+        if status == FRONT_FULL:
+            assert not len(known)
+            raise TooAmbiguousError
         if status != STACKS_FULL:
             assert status == OK
             return dict(zip(tokens, verdicts.tolist(), strict=True))
