@@ -21,6 +21,7 @@ LOOKING = {
             "environ",
             "fsencode",
             "fstat",
+            "lstat",
             "path",
             "scandir",
             "stat",
