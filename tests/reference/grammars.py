@@ -141,11 +141,11 @@ def _derivation(rng: Random, grammar: Grammar) -> bytes:
     return bytes(out)
 
 
-def random_vocabulary(rng: Random, longest: int = 100) -> Vocabulary:
+def random_vocabulary(rng: Random, longest: int = 100, more: int = 0) -> Vocabulary:
     """Tokens with duplicates, prefixes of each other, halves of characters, gaps, specials, and any width."""
     pieces = [b"a", b"b", b"\xff", "é".encode(), "😀".encode(), b"\xc3", b"\xa9", b"\xf0\x9f", b"\x98\x80", b"x"]
     tokens: list[bytes | None] = [b"a", b"b", b"\xff", b"\xc3", b"\xa9", "é".encode()]
-    for _ in range(rng.choice((0, 10, 20, 40))):
+    for _ in range(more + rng.choice((0, 10, 20, 40))):
         tokens.append(b"".join(rng.choice(pieces) for _ in range(rng.choice((1, 2, 2, 3, 3, 4, 6)))))
     for _ in range(rng.randint(0, 4)):
         tokens.insert(rng.randrange(len(tokens)), rng.choice([None, b"", b"a", b"ab"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,12 @@ from shmcache.automaton.grammar_automaton import GrammarAutomaton
 from shmcache.errors import LimitError, SourceError
 from shmcache.grammar.ir import Grammar
 from shmcache.limits import Budget
+from shmcache.regular.dfa import Dfa
+from shmcache.regular.nfa import determinise
 from shmcache.rows.stacks import StackTable, front, fronts
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.reference.configurations import Stack, TooAmbiguousError
+from tests.reference.dfa import as_builder, random_nfa
 
 Level = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]
 """States and nodes, entry by entry."""
@@ -27,6 +31,15 @@ def automaton_of(tested: Grammar) -> GrammarAutomaton | None:
     except (SourceError, LimitError):
         return None
     return automaton if automaton.state_count <= 150 else None
+
+
+def random_automaton(rng: Random) -> Dfa:
+    """A minimal automaton of a few states over the bytes of random vocabularies."""
+    while True:
+        nfa = random_nfa(rng, b"ab\xff\xc3\xa9", 7)
+        dfa = determinise(as_builder(nfa, Budget()), 0, nfa.accepting, Budget())
+        if not dfa.without_empty_word().is_empty:
+            return dfa
 
 
 def automaton_arrays(automaton: GrammarAutomaton) -> Any:

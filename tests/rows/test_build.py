@@ -24,7 +24,7 @@ from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.reference.configurations import TooAmbiguousError
 from tests.reference.grammars import random_grammar, random_vocabulary
 from tests.reference.rows import reference_row, stored_row
-from tests.rows.support import automaton_of
+from tests.rows.support import automaton_of, random_automaton
 
 pytestmark = pytest.mark.reference
 
@@ -82,6 +82,32 @@ def test_rows_of_random_grammars() -> None:
             kept += len(stored.uncertain)
     assert forms == {BITSET, ACCEPTED_IDS, REJECTED_IDS}
     assert kept > 5
+
+
+@pytest.mark.parametrize("anchors_max", [0, 1, 32])
+def test_rows_walked_together(anchors_max: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thresholds that spare small rules the search for alike states are lifted, so that every row is worked out so."""
+    monkeypatch.setattr(rule_walker, "WIDE_SYMBOLS", 1)
+    monkeypatch.setattr(rule_walker, "_EQUIVALENCE_STATES_MIN", 1)
+    monkeypatch.setattr(rule_walker, "_ALIKE_BYTES_MIN", 0)
+    monkeypatch.setattr(rule_walker, "_FEW_TOKENS_MAX", 0)
+    monkeypatch.setattr(rule_walker, "_ANCHORS_MAX", anchors_max)
+    rng = Random(anchors_max)
+    differences = 0
+    for _ in range(30):
+        vocabulary = random_vocabulary(rng, more=150)
+        tested = rng.choice([random_grammar(rng), Grammar({"root": Regular(random_automaton(rng))}, "root")])
+        automaton = automaton_of(tested)
+        if automaton is None:
+            continue
+        table = build_rows(automaton, vocabulary, None, Budget())
+        differences += int((table.form == DIFFERENCE).sum())
+        for state in rng.sample(range(automaton.state_count), min(6, automaton.state_count)):
+            if automaton.edges_of(state):
+                with suppress(TooAmbiguousError):
+                    expected = reference_row(automaton, state, vocabulary)
+                    assert stored_row(table, state, vocabulary) == expected, (state, tested, vocabulary)
+    assert bool(differences) == bool(anchors_max)
 
 
 def json_grammar(root: Expression | None = None, string: Expression = STRING) -> Grammar:

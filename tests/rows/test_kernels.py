@@ -11,14 +11,11 @@ import pytest
 from shmcache.automaton.grammar_automaton import GrammarAutomaton
 from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Regular, Sequence
 from shmcache.limits import Budget
-from shmcache.regular.dfa import Dfa
-from shmcache.regular.nfa import determinise
 from shmcache.rows.equivalence import state_rounds
 from shmcache.rows.stacks import StackTable, front
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.reference import configurations
 from tests.reference.configurations import TooAmbiguousError, initial
-from tests.reference.dfa import as_builder, random_nfa
 from tests.reference.grammars import random_grammar, random_texts, random_vocabulary
 from tests.reference.rows import accepts_from, row_of, text_tokens
 from tests.rows.support import (
@@ -27,6 +24,7 @@ from tests.rows.support import (
     automaton_of,
     entries_of,
     opened,
+    random_automaton,
     resolved,
     stack_of,
     trie_arrays,
@@ -126,15 +124,6 @@ def test_walk_difference(seed: int) -> None:
             saved += trie.token_count - count
     assert min(met.values()) > 5
     assert saved > 100, "the walk stops where both are in the same state"
-
-
-def random_automaton(rng: Random) -> Dfa:
-    """A minimal automaton of a few states over the bytes of random vocabularies."""
-    while True:
-        nfa = random_nfa(rng, b"ab\xff\xc3\xa9", 7)
-        dfa = determinise(as_builder(nfa, Budget()), 0, nfa.accepting, Budget())
-        if not dfa.without_empty_word().is_empty:
-            return dfa
 
 
 @pytest.mark.parametrize("seed", range(6))
