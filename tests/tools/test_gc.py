@@ -24,8 +24,7 @@ from tests.tools.support import check_columns, document, invoke
 @pytest.fixture
 def cache(namespace: str) -> Cache:
     """A cache whose manager is gone."""
-    cache = Cache.create(Namespace.of(namespace))
-    return cache
+    return Cache.create(Namespace.of(namespace))
 
 
 def tidied(cache: Cache) -> dict[str, int]:
