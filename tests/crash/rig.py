@@ -97,14 +97,22 @@ class Rig:
         self._storage = Storage(namespace, self._converse, self._tell)
         self._client: Channel | None = None
         self._request = 0
+        self._kept: list[wire.Message] = []
         self._is_warm = False
+        self.is_turning = False
+        """Whether a step made now is the manager's; otherwise it is the worker's or the client's."""
 
     # --- the client --------------------------------------------------------------------------------------------------
 
     def ask(self, kind: type[wire.Message], *fields: Any, **named: Any) -> wire.Message:
-        """A client's request and its reply; descriptors are closed."""
+        """A client's request and its reply; descriptors are closed. It may come in the middle of another one."""
+        kept, self._kept = self._kept, []
         self.send(kind, *fields, **named)
-        return self.answer()
+        request = self._request
+        while (message := self.answer()).request != request:  # type: ignore[attr-defined]
+            kept.append(message)
+        self._kept = kept
+        return message
 
     def send(self, kind: type[wire.Message], *fields: Any, **named: Any) -> None:
         """A client's request, not waited for, but taken in."""
@@ -113,12 +121,12 @@ class Rig:
             self.ask(wire.Hello, wire.PROTOCOL_VERSION, "client", os.getpid(), VOCABULARY_KEY)
         self._request += 1
         self._client.send(kind(self._request, *fields, **named))  # type: ignore[call-arg]
-        self.server._turn()
+        self._turn()
 
     def answer(self) -> wire.Message:
-        """The reply to the last request."""
+        """The next reply to a request that was sent."""
         assert self._client is not None
-        return self._receive(self._client)
+        return self._kept.pop(0) if self._kept else self._receive(self._client)
 
     def compile(self, name: str, rows: Sequence[str] = ()) -> wire.Message:
         """A grammar or the vocabulary, asked for, made by the worker with its rows, and received by the client."""
@@ -132,7 +140,7 @@ class Rig:
         """The answer for a grammar or the vocabulary, which is made if it is not there."""
         self.ask_for(name)
         assert self._client is not None
-        if not self._has_input(self._client):
+        if not self._kept and not self._has_input(self._client):
             self.work(rows)
         return self.answer()
 
@@ -164,7 +172,7 @@ class Rig:
         for row in rows:
             self._storage.store_row(job, key_of(row), payload_of(key_of(row)), 10)
         self._worker().send(wire.Done(job.job))
-        self.server._turn()
+        self._turn()
 
     def _worker(self) -> Channel:
         self._until(lambda: bool(self._supervisor.channels))
@@ -176,9 +184,16 @@ class Rig:
 
     def _tell(self, message: wire.Message) -> None:
         self._worker().send(message)
-        self.server._turn()
+        self._turn()
 
     # --- the loop ----------------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        self.is_turning = True
+        try:
+            self.server._turn()
+        finally:
+            self.is_turning = False
 
     def settle(self) -> None:
         """Turns until nothing waits to be retired and every zombie has been probed."""
@@ -201,7 +216,7 @@ class Rig:
         for _ in range(TURNS_MAX):
             if condition():
                 return
-            self.server._turn()
+            self._turn()
         raise AssertionError("the manager turns without getting there")
 
     def stop(self, *, remove: bool = False) -> None:
