@@ -51,7 +51,7 @@ def _unless(*idle: Any) -> Callable[[Any], bool]:
     return lambda value: not any(type(value) is type(one) and value == one for one in idle)
 
 
-_REFUSED: dict[str, tuple[Callable[[Shape], bool], Callable[[Any], bool]]] = {
+REFUSED_KEYWORDS: dict[str, tuple[Callable[[Shape], bool], Callable[[Any], bool]]] = {
     "not": (_any_type, _unless(False)),
     "if": (_any_type, _always),
     "$dynamicRef": (_any_type, _always),
@@ -98,7 +98,7 @@ class Refusals:
 
     def check(self, keywords: Keywords, shape: Shape) -> None:
         """Refuses every keyword that would narrow ``shape`` and is not enforced."""
-        for name, (concerns, has_effect) in _REFUSED.items():
+        for name, (concerns, has_effect) in REFUSED_KEYWORDS.items():
             if name not in keywords or (name == "if" and "then" not in keywords and "else" not in keywords):
                 continue
             if concerns(shape) and has_effect(keywords.schema[name]):
