@@ -133,10 +133,11 @@ class GrammarCache:
         """
         self._table.clear()
         try:
-            with self._access.link().ask(Clear, timeout=CLEAR_SECONDS_MAX) as answer:
-                if isinstance(answer.message, Refused):
-                    raise answer.message.error()
-                expect(answer.message, Cleared)
+            try:
+                self._ask_clear()
+            except LinkClosedError:
+                # The manager died; whether it had cleared or not, clearing again does no harm.
+                self._ask_clear()
         except (LinkClosedError, ReplyTimeoutError, WireError) as error:
             raise ManagerUnavailable("the manager did not clear the cache") from error
         except ManagerUnavailable:
@@ -145,6 +146,12 @@ class GrammarCache:
         finally:
             # What other threads put here meanwhile and is of before the clear.
             self._table.clear()
+
+    def _ask_clear(self) -> None:
+        with self._access.link().ask(Clear, timeout=CLEAR_SECONDS_MAX) as answer:
+            if isinstance(answer.message, Refused):
+                raise answer.message.error()
+            expect(answer.message, Cleared)
 
     def get_cache_size_bytes(self) -> int:
         """Bytes charged to the cache's grammars and rules on this host; 0 right after :meth:`clear_cache`."""

@@ -21,7 +21,7 @@ from shmcache.client.attachment import Attachment
 from shmcache.errors import LimitError, ManagerUnavailable, SourceError, UnsupportedError
 from shmcache.grammar.key import Source
 from shmcache.image.image import write_image
-from shmcache.manager.client_messages import Cancel, Compile, Evict, Fetch, Hello, Refused
+from shmcache.manager.client_messages import Cancel, Clear, Compile, Evict, Fetch, Hello, Refused
 from shmcache.matcher.compiled_grammar import CompiledGrammar
 from shmcache.memory.control import create_control
 from shmcache.memory.index import IndexWriter
@@ -115,6 +115,23 @@ def test_clearing_empties_the_account_and_the_local_table(manager: FakeManager, 
     assert cache.get_cache_size_bytes() == 0
     assert cache.compile_regex("ab+") is not first
     assert cache.stats() == {"generation": 2}
+
+
+def test_a_manager_that_dies_while_it_clears_is_asked_again(
+    manager: FakeManager, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, clear = client(), manager.clear
+    cache.compile_regex("ab+")
+
+    def die() -> int:
+        monkeypatch.setattr(manager, "clear", clear)
+        manager.drop_connections()
+        return 2
+
+    monkeypatch.setattr(manager, "clear", die)
+    cache.clear_cache()
+    assert cache.get_cache_size_bytes() == 0
+    assert manager.count(Clear) == 2
 
 
 def test_a_compile_across_a_clear_is_for_its_caller_only(manager: FakeManager, client: Client) -> None:
