@@ -17,6 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from shmcache.client import GrammarCache
+from shmcache.errors import ManagerUnavailable
 from shmcache.image.image import write_image
 from shmcache.matcher.compiled_grammar import CompiledGrammar
 from shmcache.memory.names import Namespace
@@ -40,7 +41,7 @@ class Client:
             (8, self._let_go),
             (4, self._reconnect),
             (4, self._fork),
-            (2, self._cache.clear_cache),
+            (2, self._clear),
         ]
         act = self._rng.choices([act for _, act in acts], [weight for weight, _ in acts])[0]
         act()
@@ -57,8 +58,15 @@ class Client:
         seconds = time.monotonic() - started_at
         if blake2b(write_image(grammar.image)).hexdigest() != self._work[pattern]:
             say({"wrong": f"the image of {pattern!r} in generation {grammar.generation} has other bytes"})
-        say({"seconds": seconds, "is_cached": grammar.generation > 0})
+        say({"seconds": seconds, "from": started_at, "is_cached": grammar.generation > 0})
         self._held.append(grammar)
+
+    def _clear(self) -> None:
+        try:
+            self._cache.clear_cache()
+        except ManagerUnavailable:
+            # Two managers killed in a row: this caller is told that nothing was cleared, as is promised.
+            say({"not_cleared": True})
 
     def _let_go(self) -> None:
         self._held.clear()

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -43,14 +43,19 @@ class Outcome:
     kills: Counter[str] = field(default_factory=Counter)
     compiles: int = 0
     cached: int = 0
-    seconds_max: float = 0.0
+    waits: list[tuple[float, int]] = field(default_factory=list)
+    """Seconds that each grammar took, and how many managers and workers were killed meanwhile."""
+    not_cleared: int = 0
     wrong: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         kills = ", ".join(f"{count} of a {kind}" for kind, count in sorted(self.kills.items()))
+        undisturbed = max((seconds for seconds, deaths in self.waits if not deaths), default=0.0)
+        longest, deaths = max(self.waits, default=(0.0, 0))
         return (
-            f"{self.kills.total()} kills ({kills}); {self.compiles} grammars, {self.cached} of them from the cache, "
-            f"the longest wait {self.seconds_max:.2f} s; {len(self.wrong)} findings"
+            f"{self.kills.total()} kills ({kills}); {self.compiles} grammars, {self.cached} of them from the cache; "
+            f"{self.not_cleared} clears refused; the longest wait {longest:.2f} s with {deaths} deaths meanwhile, "
+            f"{undisturbed:.2f} s with none; {len(self.wrong)} findings"
         )
 
 
@@ -99,6 +104,7 @@ class Soak:
         self._rng = random.Random(seed)
         self._seed = seed
         self._clients: list[Process] = []
+        self._deaths: deque[float] = deque(maxlen=200)
 
     def run(self, *, seconds_max: float, kills_max: int) -> Outcome:
         """Kills until the time is over or so many kills are done, then looks for what is left."""
@@ -146,7 +152,11 @@ class Soak:
         elif "seconds" in said:
             self.outcome.compiles += 1
             self.outcome.cached += bool(said["is_cached"])
-            self.outcome.seconds_max = max(self.outcome.seconds_max, float(str(said["seconds"])))
+            seconds, started_at = float(str(said["seconds"])), float(str(said["from"]))
+            deaths = sum(started_at <= at <= started_at + seconds for at in self._deaths)
+            self.outcome.waits.append((seconds, deaths))
+        elif "not_cleared" in said:
+            self.outcome.not_cleared += 1
 
     def _bury(self, client: Process) -> None:
         client.kill()
@@ -173,6 +183,7 @@ class Soak:
             victims = [manager] if kind == "manager" else children(manager)
             if not victims or not kill(self._rng.choice(victims)):
                 return
+            self._deaths.append(time.monotonic())
         else:
             return
         self.outcome.kills[kind] += 1
