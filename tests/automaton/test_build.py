@@ -34,8 +34,6 @@ from tests.reference.configurations import TooAmbiguousError, advance, initial
 from tests.reference.grammar_recogniser import is_viable_prefix, recognises
 from tests.reference.grammars import random_grammar, random_texts
 
-pytestmark = pytest.mark.reference
-
 A, B, C = Literal(b"a"), Literal(b"b"), Literal(b"c")
 ROOT = Reference("root")
 

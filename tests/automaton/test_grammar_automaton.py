@@ -13,8 +13,6 @@ from shmcache.errors import SegmentError
 from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Sequence
 from shmcache.limits import Budget
 
-pytestmark = pytest.mark.reference
-
 
 def automaton() -> GrammarAutomaton:
     rules = {

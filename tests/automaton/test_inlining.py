@@ -10,8 +10,6 @@ from shmcache.automaton.inlining import choose_inlined, reachable_graph, referen
 from shmcache.errors import SourceError
 from shmcache.grammar.ir import Choice, Expression, Grammar, Literal, Reference, Repeat, Sequence
 
-pytestmark = pytest.mark.reference
-
 A = Literal(b"a")
 
 

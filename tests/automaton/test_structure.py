@@ -14,8 +14,6 @@ from shmcache.limits import Budget
 from tests.reference.configurations import TooAmbiguousError, advance, initial
 from tests.reference.grammars import random_grammar
 
-pytestmark = pytest.mark.reference
-
 A, B, C = Literal(b"a"), Literal(b"b"), Literal(b"c")
 
 

@@ -8,8 +8,6 @@ import pytest
 
 from shmcache.regular.code_points import ANY, CODE_POINT_MAX, NONE, CodePoints
 
-pytestmark = pytest.mark.reference
-
 # The whole domain of the sets below: both ends of Unicode, and both sides of the surrogates.
 DOMAIN = [*range(8), *range(0xD7FC, 0xE004), *range(CODE_POINT_MAX - 7, CODE_POINT_MAX + 1)]
 SCALARS = frozenset(code for code in DOMAIN if not 0xD800 <= code <= 0xDFFF)

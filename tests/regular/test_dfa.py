@@ -11,8 +11,6 @@ from shmcache.limits import Budget
 from shmcache.regular.dfa import EMPTY_LANGUAGE, EMPTY_WORD, Dfa, Edge, merge_ranges, minimise, trim
 from tests.reference.dfa import check_dfa, language, moore_state_count, words
 
-pytestmark = pytest.mark.reference
-
 ALPHABET = (0, 1, 2)
 
 

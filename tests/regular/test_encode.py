@@ -15,8 +15,6 @@ from shmcache.regular.nfa import NfaBuilder, determinise
 from shmcache.regular.operations import characters, everything, length_between, literal, words
 from tests.reference.dfa import check_dfa, moore_state_count
 
-pytestmark = pytest.mark.reference
-
 EDGES = [0, 0x1F, 0x20, 0x22, 0x2F, 0x5C, 0x7F, 0x80, 0x7FF, 0x800, 0xFFF, 0x1000, 0xD7FF, 0xE000, 0xFFFF]
 EDGES += [0x10000, 0x103FF, 0x10400, 0x1F600, 0x3FFFF, 0x40000, 0xFFFFF, 0x100000, 0x10FFFF]
 SHORT = {'"': '\\"', "\\": "\\\\", "/": "\\/", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}

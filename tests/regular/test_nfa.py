@@ -20,8 +20,6 @@ from tests.reference.dfa import (
     words,
 )
 
-pytestmark = pytest.mark.reference
-
 ALPHABET = (10, 11, 255)
 
 

@@ -27,8 +27,6 @@ from shmcache.regular.operations import (
 from tests.reference.dfa import as_builder, check_dfa, language, random_nfa
 from tests.reference.dfa import words as all_words
 
-pytestmark = pytest.mark.reference
-
 ALPHABET = (97, 98)
 LENGTH = 5
 

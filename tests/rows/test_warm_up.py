@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from shmcache.errors import SegmentError
 from shmcache.rows import warm_up as warm_up_module
 from shmcache.rows.warm_up import warm_up
 
@@ -76,3 +78,46 @@ def test_the_lock_is_held_while_kernels_are_made_ready(cold: Path, monkeypatch: 
     warm_up(lambda _: None)
     run_all()
     assert codes == [1, 0]
+
+
+def test_a_place_is_named_only_where_numba_would_find_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SHMCACHE_RUNTIME_DIR", str(tmp_path / "run"))
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(warm_up_module, "_has_place", lambda: True)
+    warm_up_module._place_for_kernels()
+    assert "NUMBA_CACHE_DIR" not in os.environ
+    monkeypatch.setattr(warm_up_module, "_has_place", lambda: False)
+    try:
+        warm_up_module._place_for_kernels()
+        assert os.environ["NUMBA_CACHE_DIR"] == str(tmp_path / "run" / "kernels")
+        assert (tmp_path / "run" / "kernels").stat().st_mode & 0o077 == 0
+    finally:
+        os.environ.pop("NUMBA_CACHE_DIR", None)
+
+
+def test_a_place_that_others_can_write_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Numba runs what it finds in its cache."""
+    monkeypatch.setenv("SHMCACHE_RUNTIME_DIR", str(tmp_path / "run"))
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr(warm_up_module, "_has_place", lambda: False)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run").chmod(0o777)
+    with pytest.raises(SegmentError, match="no one else can write"):
+        warm_up_module._place_for_kernels()
+    assert "NUMBA_CACHE_DIR" not in os.environ
+
+
+def test_processes_that_start_at_once_compile_the_kernels_once(tmp_path: Path) -> None:
+    program = "from shmcache.rows.warm_up import warm_up; warm_up(print)"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    try:
+        said = [process.communicate(timeout=100)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert sorted(map(bool, said)) == [False, False, True], "one process compiled, and said so"
