@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from shmcache.automaton.grammar_automaton import GrammarAutomaton, frozen
+from shmcache.errors import SegmentError
 from shmcache.rows.arrays import AutomatonArrays, TrieArrays
+from shmcache.settings import RUNTIME_DIRECTORY
 
 _logger = logging.getLogger("shmcache")
 _ready = threading.Event()
@@ -39,6 +42,7 @@ def warm_up(report: Callable[[str], None] = _log) -> None:
     with _in_process:
         if _ready.is_set():
             return
+        _place_for_kernels()
         from shmcache.rows import kernels
 
         directory = _cache_directory(kernels.walk_trie)
@@ -52,6 +56,29 @@ def warm_up(report: Callable[[str], None] = _log) -> None:
                     report("compiling the kernels, once on this host (about 20 s)")
                 _run_all()
         _ready.set()
+
+
+def _place_for_kernels() -> None:
+    """Names a place for compiled kernels where Numba would find none, and then refuse to import them.
+
+    Numba keeps them beside the source, else in the user's cache directory. It loads what it finds there as code, so a
+    directory that others can write is never used.
+    """
+    if "NUMBA_CACHE_DIR" in os.environ or _has_place():
+        return
+    place = RUNTIME_DIRECTORY.value() / "kernels"
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for directory in (place.parent, place):
+        status = directory.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            raise SegmentError(f"{directory} must be a directory that no one else can write; compiled kernels go there")
+    os.environ["NUMBA_CACHE_DIR"] = str(place)
+
+
+def _has_place() -> bool:
+    home = Path(os.environ.get("HOME", "/nonexistent"))
+    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return any(os.access(place, os.W_OK) for place in (Path(__file__).resolve().parent, user_cache, home))
 
 
 def _cache_directory(kernel: object) -> Path | None:
