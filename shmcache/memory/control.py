@@ -21,6 +21,9 @@ from shmcache.memory.names import Namespace
 from shmcache.memory.objects import WRITABLE_MODE, building, check_descriptor, fill, open_object, publish, unlink_object
 from shmcache.memory.words import checksum, words_of
 
+COUNT_MAX = 1 << 62
+"""No generation, epoch, serial or version comes anywhere near this."""
+
 UNLIMITED = -1
 """The limit in bytes that means none."""
 
@@ -121,6 +124,13 @@ class ControlReader:
 
 class ControlWriter(ControlReader):
     """The header in the hands of the manager, the only writer."""
+
+    def __init__(self, buffer: mmap.mmap | bytearray) -> None:
+        """As for a reader; also refuses counts that no manager can have reached, and that could not be raised."""
+        super().__init__(buffer)
+        for position in (layout.GENERATION, layout.MANAGER_EPOCH, layout.SERIAL_LAST, layout.VERSION_LAST):
+            if self.words[position] > COUNT_MAX:
+                raise SegmentError(f"the control segment counts to {self.words[position]}, which is impossible")
 
     def begin_epoch(self, *, pid: int, start_ticks: int) -> int:
         """Enters a new manager, in state RECOVERING; returns its epoch."""

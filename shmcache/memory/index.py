@@ -23,6 +23,9 @@ from shmcache.memory.control import ControlReader, ControlWriter
 from shmcache.memory.layout import RECORD_WORDS, WINDOW_SLOTS, SlotState, Tier
 from shmcache.memory.words import checksum, key_to_words, words_to_key
 
+_BYTES_MAX = 1 << 48
+"""A record that claims more is damaged, whatever its checksum says: sums over all slots stay within a word."""
+
 _READY = int(SlotState.READY)
 _VOCABULARY = int(Tier.VOCABULARY)
 _STATES = {int(state): state for state in SlotState}
@@ -287,4 +290,5 @@ def _is_sound(record: list[int]) -> bool:
         record[layout.RECORD_CHECKSUM] == checksum(fields)
         and record[layout.RECORD_STATE] in _STATES
         and record[layout.RECORD_TIER] in _TIERS
+        and max(record[layout.RECORD_CHARGED], record[layout.RECORD_PAYLOAD]) <= _BYTES_MAX
     )

@@ -16,15 +16,17 @@ from shmcache.grammar.key import Source
 from shmcache.image.image import open_image, write_image
 from shmcache.manager import wire
 from shmcache.manager.recovery import leave, recover
+from shmcache.memory import layout
 from shmcache.memory.check import check
 from shmcache.memory.control import ControlReader, ControlWriter, control_image
 from shmcache.memory.index import IndexReader, IndexWriter
-from shmcache.memory.layout import SlotState
+from shmcache.memory.layout import SlotState, Tier
 from shmcache.memory.lease import ignore_lease_signals
 from shmcache.memory.names import object_path
 from shmcache.memory.objects import SEALED_MODE
 from shmcache.memory.reader import SharedCache
 from shmcache.memory.segments import HEADER_BYTES, map_segment
+from shmcache.memory.words import checksum
 from shmcache.vocabulary.trie import Trie
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.client.support import VOCABULARY, image_of
@@ -147,6 +149,37 @@ def test_a_manager_starts_over_any_control_segment(words: list[tuple[int, int]],
         leave(recovered.shelf)
         # What a hostile or broken writer claims in a record that is sound in itself is found, not believed.
         assert left <= {"FILE_CHARGE", "SERIAL_FUTURE", "GENERATION_FUTURE", "KEY_TWICE", "SLOT_UNREACHABLE"}, left
+
+
+@pytest.mark.parametrize("position", [layout.GENERATION, layout.MANAGER_EPOCH, layout.SERIAL_LAST, layout.VERSION_LAST])
+def test_a_count_that_cannot_be_raised_gives_a_new_cache(position: int) -> None:
+    ignore_lease_signals()
+    with own_namespace() as names:
+        cache = Cache.create(names, home_count=4)
+        cache.add(key_of(1), b"payload")
+        cache.control.words[position] = (1 << 64) - 1
+        names.make_directory()
+        recovered = recover(names, -1)
+        assert recovered.shelf.control.instance != cache.control.instance
+        assert recovered.shelf.index.raise_generation() == 2
+        leave(recovered.shelf)
+
+
+def test_sound_records_of_impossible_sizes_are_damaged() -> None:
+    control = ControlWriter(control_image(home_count=4))
+    index = IndexWriter(control)
+    for number in range(3):
+        entry = index.reserve(
+            key_of(number), tier=Tier.GRAMMAR, generation=1, serial=number + 1, reserved_bytes=0, owner=0
+        )
+        assert entry is not None
+        start = control.records_start + layout.RECORD_WORDS * entry.slot
+        control.words[start + layout.RECORD_CHARGED] = (1 << 64) - 1
+        fields = control.words[start + layout.RECORD_STATE : start + layout.RECORD_CHECKSUM].tolist()
+        control.words[start + layout.RECORD_CHECKSUM] = checksum(fields)
+    successor = IndexWriter(control)
+    assert len(successor.repair()) == 3
+    assert successor.totals.all_bytes == 0
 
 
 @pytest.fixture(scope="module")
