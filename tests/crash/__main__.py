@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
-    parser.add_argument(
-        "--all", action="store_true", help="every step of the restart at every step: takes many minutes"
-    )
+    parser.add_argument("--all", action="store_true", help="every step of the restart at every step: takes hours")
     parser.add_argument("--sample", action="store_true", help="every eighth step only: takes a quarter of a minute")
     parser.add_argument("--scenario", help="only this one")
     parser.add_argument("--step", type=int, help="only this step")

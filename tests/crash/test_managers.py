@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import select
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import pytest
 
@@ -17,33 +12,10 @@ from shmcache.memory.control import open_control_reader
 from shmcache.memory.election import holder_pid
 from shmcache.memory.index import IndexReader
 from shmcache.memory.names import Namespace
+from tests.crash.managers import START_SECONDS_MAX, serves, starting
 
 MANAGERS = 4
-START_SECONDS_MAX = 60
 ANOTHER_MANAGER = 3
-
-
-@contextmanager
-def starting(namespace: Namespace) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A manager that starts, and the descriptor that becomes readable when it serves or has ended."""
-    ready, ready_end = os.pipe()
-    command = [sys.executable, "-P", "-m", "shmcache.manager", "--namespace", namespace.name, "--log-level", "error"]
-    process = subprocess.Popen([*command, "--ready-fd", str(ready_end)], pass_fds=[ready_end], stderr=subprocess.PIPE)
-    os.close(ready_end)
-    try:
-        with process:
-            try:
-                yield process, ready
-            finally:
-                process.kill()
-    finally:
-        os.close(ready)
-
-
-def serves(ready: int) -> bool:
-    """Whether a manager came up; waits for that, or for its end."""
-    assert select.select([ready], [], [], START_SECONDS_MAX)[0], "a manager neither starts nor ends"
-    return os.read(ready, 6) == b"ready\n"
 
 
 @pytest.mark.parametrize("is_first_start", [True, False])
