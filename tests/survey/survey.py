@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from shmcache.automaton.build import build_automaton
-from shmcache.errors import LimitError, ShmCacheError, SourceError, UnsupportedError
+from shmcache.errors import LimitError, SourceError, UnsupportedError
 from shmcache.grammar.key import Source
 from shmcache.limits import Budget
 from tests.conftest import REPOSITORY

@@ -1,6 +1,6 @@
 """A sample of the survey: no invalid instance is accepted, no valid one rejected, and most schemas pass.
 
-The whole of it is ``python -m tests.survey``. Without the collections, which are no part of the checkout, it is skipped.
+The whole of it is ``python -m tests.survey``. Without the collections, which are no part of the checkout, skipped.
 """
 
 from __future__ import annotations
