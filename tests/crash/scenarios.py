@@ -12,7 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from shmcache.manager import wire
+from shmcache.manager.tidying import tidy
 from shmcache.memory import layout
+from shmcache.memory.election import ManagerLock
 from shmcache.memory.layout import Tier
 from shmcache.memory.names import Namespace, object_path
 from shmcache.memory.objects import unlink_object
@@ -155,6 +157,14 @@ def _start(namespace: Namespace, rig: Rig | None) -> None:
     rig.settle()
 
 
+def _tidy(namespace: Namespace, rig: Rig | None) -> None:
+    """What ``shmcache gc`` does where no manager is."""
+    lock = ManagerLock(namespace)
+    assert lock.acquire()
+    tidy(namespace)
+    lock.release()
+
+
 SCENARIOS = [
     Scenario("first start", lambda namespace: None, _start),
     Scenario("first vocabulary", Rig, lambda namespace, rig: rig and rig.compile("vocabulary")),
@@ -168,6 +178,8 @@ SCENARIOS = [
     Scenario("recover", _disorder, _start),
     Scenario("recover what is mapped", _disorder, _start, mapped="old-b"),
     Scenario("recover a cache being removed", _dissolved, _start, mapped="kept-a"),
+    Scenario("tidy without a manager", _disorder, _tidy),
+    Scenario("tidy what is mapped", _disorder, _tidy, mapped="old-b"),
     Scenario("stop", _in_use, _stop),
     Scenario("stop and remove", _in_use, _remove),
 ]
