@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from shmcache.client.attachment import Attachment
 from shmcache.matcher.compiled_grammar import CompiledGrammar
-from shmcache.memory.segments import mappings_max
 
 GRAMMARS_MAX = 1_024
 NAMES_PER_GRAMMAR = 2
@@ -36,7 +35,7 @@ class LocalTable:
     """Grammars by name, the least recently used dropped first; valid while their generation is."""
 
     def __init__(self, names_max: int | None = None) -> None:
-        self._names_max = NAMES_PER_GRAMMAR * mappings_max(GRAMMARS_MAX) if names_max is None else names_max
+        self._names_max = NAMES_PER_GRAMMAR * GRAMMARS_MAX if names_max is None else names_max
         self._held: OrderedDict[Hashable, Held] = OrderedDict()
         self._lock = threading.Lock()
 

@@ -14,7 +14,7 @@ from shmcache.memory.account import Entry
 from shmcache.memory.control import ControlReader, open_control_reader
 from shmcache.memory.index import IndexReader
 from shmcache.memory.names import Namespace
-from shmcache.memory.segments import Mapping, map_segment, mappings_max
+from shmcache.memory.segments import Mapping, map_segment
 from shmcache.memory.words import LOCK_FREE
 
 MAPPINGS_MAX = 256
@@ -35,7 +35,6 @@ class SharedCache:
         self.control = control
         self.index = IndexReader(control)
         self.lock_free = lock_free
-        self._mappings_max = mappings_max(MAPPINGS_MAX)
         self._mappings: OrderedDict[int, Mapping] = OrderedDict()
 
     @classmethod
@@ -77,5 +76,5 @@ class SharedCache:
 
     def _keep(self, mapping: Mapping) -> None:
         self._mappings[mapping.header.serial] = mapping
-        while len(self._mappings) > self._mappings_max:
+        while len(self._mappings) > MAPPINGS_MAX:
             self._mappings.popitem(last=False)

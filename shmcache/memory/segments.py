@@ -9,19 +9,16 @@ key, serial and generation; a reader compares them with what its look-up gave, s
 from __future__ import annotations
 
 import fcntl
-import mmap
 import os
-import resource
 import struct
-import sys
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from shmcache.errors import SegmentError
 from shmcache.memory import steps
 from shmcache.memory.account import Entry
+from shmcache.memory.mapping import map_read_only
 from shmcache.memory.names import BUILDING_SUFFIX, parse_data_name
 from shmcache.memory.objects import (
     SEALED_MODE,
@@ -40,10 +37,6 @@ SEGMENT_MAGIC = b"shmcSEG\0"
 SEGMENT_LAYOUT_VERSION = 1
 HEADER_BYTES = 128
 SEGMENT_BYTES_MAX = 1 << 32
-
-MAPPINGS_KEEP_DESCRIPTORS = sys.version_info < (3, 13)
-"""Whether each mapping costs a descriptor for as long as it lives."""
-_MAP_OPTIONS: dict[str, Any] = {} if MAPPINGS_KEEP_DESCRIPTORS else {"trackfd": False}
 
 _HEADER = struct.Struct("<8sIIQQQQ32sII")
 """Magic, layout version, tier, instance, serial, generation, payload length, key, payload checksum, header checksum."""
@@ -119,13 +112,12 @@ class Mapping:
     ``payload`` is a read-only memoryview of bytes, aligned to 64 bytes.
     """
 
-    __slots__ = ("_map", "header", "payload", "size_bytes")
+    __slots__ = ("header", "payload", "size_bytes")
 
-    def __init__(self, mapped: mmap.mmap, header: SegmentHeader) -> None:
-        self._map = mapped
+    def __init__(self, mapped: memoryview, header: SegmentHeader) -> None:
         self.header = header
         self.size_bytes = len(mapped)
-        self.payload = memoryview(mapped)[HEADER_BYTES : HEADER_BYTES + header.payload_bytes]
+        self.payload = mapped[HEADER_BYTES : HEADER_BYTES + header.payload_bytes]
 
     def check_payload(self) -> None:
         """Reads the whole payload and raises :class:`SegmentError` when it is not what was written."""
@@ -187,14 +179,6 @@ def map_segment(source: str | int) -> Mapping:
         os.close(descriptor)
 
 
-def mappings_max(most: int) -> int:
-    """How many mappings a table may keep: ``most``, or an eighth of the descriptors if mappings keep those."""
-    soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if not MAPPINGS_KEEP_DESCRIPTORS or soft_limit == resource.RLIM_INFINITY:
-        return most
-    return min(most, max(8, soft_limit // 8))
-
-
 def read_header(source: str | int) -> SegmentHeader:
     """The header of a segment, without mapping it. Raises FileNotFoundError or SegmentError."""
     if isinstance(source, int):
@@ -254,12 +238,8 @@ def _map_descriptor(descriptor: int, name: str) -> Mapping:
     status = check_descriptor(descriptor, name, mode=SEALED_MODE)
     if not HEADER_BYTES <= status.st_size <= SEGMENT_BYTES_MAX:
         raise SegmentError(f"{name} has an impossible size of {status.st_size} bytes")
-    try:
-        mapped = mmap.mmap(descriptor, status.st_size, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ, **_MAP_OPTIONS)
-    except PermissionError:
-        # Kernels before 6.7 refuse even read-only shared mappings of sealed memory; private ones share its pages too.
-        mapped = mmap.mmap(descriptor, status.st_size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ, **_MAP_OPTIONS)
-    header = SegmentHeader.from_bytes(memoryview(mapped)[:HEADER_BYTES])
+    mapped = map_read_only(descriptor, status.st_size)
+    header = SegmentHeader.from_bytes(mapped[:HEADER_BYTES])
     if HEADER_BYTES + header.payload_bytes != status.st_size:
         raise SegmentError(f"{name} has {status.st_size} bytes, its header says {header.payload_bytes} of payload")
     return Mapping(mapped, header)

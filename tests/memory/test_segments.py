@@ -6,11 +6,12 @@ import errno
 import os
 import resource
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from shmcache.errors import LimitError, SegmentError
-from shmcache.memory import segments, steps
+from shmcache.memory import steps
 from shmcache.memory.names import Namespace, object_path
 from shmcache.memory.objects import list_objects
 from shmcache.memory.segments import (
@@ -225,13 +226,13 @@ def test_an_anonymous_segment_maps_like_any_other_and_is_sealed(namespace: Names
     assert list_objects(namespace.prefix) == []
 
 
-def test_mapping_leaves_no_descriptor_but_its_own(namespace: Namespace) -> None:
+def test_mapping_leaves_no_descriptor(namespace: Namespace) -> None:
     name = _create(namespace)
     before = len(os.listdir("/proc/self/fd"))
     mapping = map_segment(name)
     during = len(os.listdir("/proc/self/fd"))
     del mapping
-    assert during - before <= 1
+    assert during == before
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -253,15 +254,32 @@ def test_header_is_of_compares_everything() -> None:
         assert not header.is_of(other, 2)
 
 
-@pytest.mark.parametrize(
-    ("soft_limit", "kept"), [(256, 32), (1024, 128), (10, 8), (1 << 20, 500), (resource.RLIM_INFINITY, 500)]
-)
-def test_kept_mappings_leave_descriptors_to_others(soft_limit: int, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft_limit, soft_limit))
-    monkeypatch.setattr(segments, "MAPPINGS_KEEP_DESCRIPTORS", True)
-    assert segments.mappings_max(500) == kept
-    monkeypatch.setattr(segments, "MAPPINGS_KEEP_DESCRIPTORS", False)
-    assert segments.mappings_max(500) == 500
+def test_a_process_maps_more_segments_than_it_may_open_files(namespace: Namespace) -> None:
+    name = _create(namespace)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 8, hard))
+    try:
+        mappings = [map_segment(name) for _ in range(100)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert all(bytes(mapping.payload) == bytes(mappings[0].payload) for mapping in mappings)
+
+
+def test_a_view_keeps_its_pages_and_the_last_one_unmaps(namespace: Namespace) -> None:
+    def maps() -> int:
+        return Path("/proc/self/maps").read_text().count(name[1:])
+
+    name = _create(namespace)
+    mapping = map_segment(name)
+    view = memoryview(mapping.payload)[1:]
+    expected = bytes(view)
+    assert maps() == 1
+    del mapping
+    assert maps() == 1
+    assert bytes(view) == expected
+    assert view.readonly
+    del view
+    assert maps() == 0
 
 
 def test_open_segment_opens_anew(namespace: Namespace) -> None:

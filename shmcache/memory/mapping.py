@@ -1,0 +1,70 @@
+"""Read-only mappings that cost no descriptor.
+
+Owns the mapping of a whole file for reading, and its end. Must never know what is in it.
+
+A grammar's mapping lives as long as the grammar, and a process may hold more grammars than it may open files. Python's
+``mmap`` keeps a copy of the descriptor for each mapping; only since 3.13 can that be switched off. Before that the C
+library is called directly: the pages then belong to a ``ctypes`` array, every view keeps the array alive, and its end
+unmaps them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from functools import cache
+from typing import Any
+
+
+def map_read_only(descriptor: int, size_bytes: int) -> memoryview:
+    """The first ``size_bytes`` of a file as a read-only view of bytes; the descriptor stays the caller's.
+
+    The mapping ends with the last view of it. Raises OSError.
+    """
+    try:
+        return _map(descriptor, size_bytes, mmap.MAP_SHARED)
+    except PermissionError:
+        # Kernels before 6.7 refuse even read-only shared mappings of sealed memory; private ones share its pages too.
+        return _map(descriptor, size_bytes, mmap.MAP_PRIVATE)
+
+
+if sys.version_info >= (3, 13):
+
+    def _map(descriptor: int, size_bytes: int, flags: int) -> memoryview:
+        return memoryview(mmap.mmap(descriptor, size_bytes, flags=flags, prot=mmap.PROT_READ, trackfd=False))
+
+else:
+
+    def _map(descriptor: int, size_bytes: int, flags: int) -> memoryview:
+        import ctypes
+        import weakref
+
+        library = _library()
+        address = library.mmap(None, size_bytes, mmap.PROT_READ, flags, descriptor, 0)
+        if address == ctypes.c_void_p(-1).value:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        pages = (ctypes.c_ubyte * size_bytes).from_address(address)
+        # Not at exit: views may be in use until the very end, and the kernel unmaps what is left.
+        weakref.finalize(pages, library.munmap, address, size_bytes).atexit = False
+        return memoryview(pages).cast("B").toreadonly()
+
+
+@cache
+def _library() -> Any:
+    """The C library's ``mmap`` and ``munmap``."""
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+    )
+    library.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    return library
