@@ -16,6 +16,7 @@ from typing import Any
 from shmcache.client import GrammarCache
 from shmcache.errors import ShmCacheError
 from shmcache.image.image import write_image
+from shmcache.matcher.matcher import GrammarMatcher
 from shmcache.memory.names import Namespace
 from tests.client.support import VOCABULARY
 
@@ -47,6 +48,15 @@ class Program:
         except ShmCacheError as error:
             return error.to_plain()
         return {"generation": grammar.generation, "image": blake2b(write_image(grammar.image)).hexdigest()}
+
+    def keep(self, count: str) -> dict[str, Any]:
+        """Compiles that many grammars and keeps every one; how many of them match what they should."""
+        kept = [self.cache.compile_regex(f"x{{{number + 1}}}") for number in range(int(count))]
+        matching = 0
+        for number, grammar in enumerate(kept):
+            matcher = GrammarMatcher(grammar, terminate_without_stop_token=True)
+            matching += matcher.accept_string("x" * (number + 1)) and matcher.is_terminated()
+        return {"kept": len(kept), "matching": matching}
 
     def clear(self) -> dict[str, Any]:
         """Clears."""

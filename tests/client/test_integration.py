@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
@@ -22,83 +18,14 @@ from shmcache.memory.control import open_control_reader
 from shmcache.memory.election import holder_pid
 from shmcache.memory.index import IndexReader
 from shmcache.memory.names import Namespace
+from tests.client.processes import Process
 from tests.client.support import VOCABULARY, image_of
-from tests.conftest import stop_manager, stop_process
 
 PROCESSES = 16
 
 
 def _digest(pattern: str) -> str:
     return blake2b(image_of(Source.regex(pattern))).hexdigest()
-
-
-class Process:
-    """A process that runs :mod:`tests.client.programs`."""
-
-    def __init__(self, namespace: Namespace) -> None:
-        command = [sys.executable, "-m", "tests.client.programs", namespace.name, str(namespace.directory)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def tell(self, *command: str) -> None:
-        """Sends a command, without waiting for what comes of it."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(command).encode() + b"\n")
-        self.process.stdin.flush()
-
-    def hear(self) -> dict[str, Any]:
-        """The next answer; the process ends by itself if there is none, so this never hangs."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, "the process ended"
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    def ask(self, *command: str) -> dict[str, Any]:
-        """A command and its answer."""
-        self.tell(*command)
-        return self.hear()
-
-
-@pytest.fixture
-def served(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> Iterator[Namespace]:
-    """A namespace in which managers may be started; whatever is started has ended when the test has."""
-    monkeypatch.setenv("SHMCACHE_WORKERS", "1")
-    try:
-        yield namespace
-    finally:
-        stop_manager(namespace.socket_path)
-        if pid := holder_pid(namespace):
-            stop_process(pid)
-
-
-@pytest.fixture
-def start(served: Namespace) -> Iterator[Callable[[int], list[Process]]]:
-    """Starts processes, which have loaded everything but not connected."""
-    with ExitStack() as stack:
-
-        @contextmanager
-        def running() -> Iterator[Process]:
-            process = Process(served)
-            with process.process:
-                try:
-                    yield process
-                finally:
-                    process.process.kill()
-
-        def start(count: int) -> list[Process]:
-            processes = [stack.enter_context(running()) for _ in range(count)]
-            for process in processes:
-                assert process.hear() == {"ready": True}
-            return processes
-
-        yield start
-
-
-@pytest.fixture
-def cache(served: Namespace) -> Iterator[GrammarCache]:
-    with GrammarCache(VOCABULARY, served, may_start=True) as cache:
-        assert cache.stats()["manager"]["state"] == "serving"
-        yield cache
 
 
 def _findings(namespace: Namespace) -> list[Any]:
