@@ -19,7 +19,7 @@ from shmcache.memory.account import Totals
 from shmcache.memory.layout import ManagerState
 from shmcache.memory.names import Namespace
 from shmcache.memory.objects import WRITABLE_MODE, building, check_descriptor, fill, open_object, publish, unlink_object
-from shmcache.memory.words import checksum, words_of
+from shmcache.memory.words import checksum, shared_words, words_of
 
 COUNT_MAX = 1 << 62
 """No generation, epoch, serial or version comes anywhere near this."""
@@ -47,7 +47,7 @@ class ControlReader:
         if len(buffer) < 8 * layout.FINGERPRINTS or len(buffer) % 8:
             raise SegmentError(f"a control segment cannot have {len(buffer)} bytes")
         self.buffer = buffer
-        self.words = words = words_of(buffer)
+        self.words = words = shared_words(buffer)
         if words[layout.MAGIC] != layout.CONTROL_MAGIC:
             raise SegmentError("not a control segment of shmcache")
         if words[layout.LAYOUT_VERSION] != layout.CONTROL_LAYOUT_VERSION:
