@@ -9,6 +9,7 @@ import pytest
 from jsonschema_specifications import REGISTRY
 
 from shmcache.errors import UnsupportedError
+from shmcache.grammar.json_schema import formats
 from shmcache.grammar.json_schema.refusals import REFUSED_KEYWORDS
 from tests.conftest import REPOSITORY
 from tests.grammar.json_schema_cases import admits, grammar_of
@@ -44,6 +45,7 @@ NARROWED: dict[str, tuple[Any, Any]] = {
     "multipleOf": ({"multipleOf": 2}, 3),
     "minLength": ({"minLength": 2}, "a"),
     "maxLength": ({"maxLength": 2}, "abc"),
+    "format": ({"format": "date"}, "b"),
     "pattern": ({"pattern": "a"}, "b"),
     "items": ({"items": {"type": "null"}}, [1]),
     "prefixItems": ({"prefixItems": [{"type": "null"}]}, [1]),
@@ -64,7 +66,7 @@ def section(title: str) -> str:
 
 def first_cells(title: str) -> set[str]:
     """The names in the first column of the table under a heading."""
-    rows = re.findall(r"^\| (`.*?) \|", section(title), flags=re.MULTILINE)
+    rows = re.findall(r"^\| (`[^|]*?)(?: with .*?)? \|", section(title), flags=re.MULTILINE)
     return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
 
 
@@ -85,7 +87,14 @@ def test_every_keyword_of_the_standard_is_in_one_list() -> None:
     lists = [first_cells("Enforced keywords"), first_cells("Refused keywords")]
     lists.append(set(re.findall(r"`([^`]+)`", section("Keywords without effect"))) - {"if", "contains"})
     assert set().union(*lists) >= keywords_of_the_standard()
-    assert sum(map(len, lists)) == len(set().union(*lists))
+    assert sum(map(len, lists)) == len(set().union(*lists)) + 1  # some formats are refused
+
+
+def test_the_formats_are_those_of_the_code() -> None:
+    row = next(line for line in section("Enforced keywords").splitlines() if line.startswith("| `format` |"))
+    assert set(re.findall(r"`([^`]+)`", row)) == formats.SUPPORTED | {"format"}
+    row = next(line for line in section("Refused keywords").splitlines() if line.startswith("| `format` "))
+    assert set(re.findall(r"`([^`]+)`", row)) == formats.UNSUPPORTED | {"format"}
 
 
 def test_every_enforced_keyword_has_a_case() -> None:

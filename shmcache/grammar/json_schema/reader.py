@@ -170,7 +170,7 @@ class Reader:
         types = _TYPES if named is None else named
         has_numbers = not types.isdisjoint(("number", "integer"))
         numbers = read_numbers(keywords, is_integer="number" not in types)  # always read: it may be malformed
-        strings = self._strings_of(keywords, has_effect="string" in types)
+        strings = self._strings.read(keywords, self._refusals.refuse if "string" in types else None)
         array_set, object_set = _containers(keywords, named or frozenset())
         shape = Shape(
             "null" in types,
@@ -186,13 +186,6 @@ class Reader:
                 constants = self._constants(values, keywords.pointer(name))
                 shape = intersect(shape, constants, self._budget)
         return shape
-
-    def _strings_of(self, keywords: Keywords, *, has_effect: bool) -> StringSet:
-        try:
-            return self._strings.read(keywords, with_pattern=has_effect)
-        except UnsupportedError as error:
-            self._refusals.refuse(error)
-            return self._strings.read(keywords, with_pattern=False)
 
     def _constants(self, values: Iterable[Any], pointer: str) -> Shape:
         """The shape of exactly these values, up to JSON's notion of equality."""

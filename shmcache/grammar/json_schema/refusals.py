@@ -1,6 +1,6 @@
 """What is not enforced, and what is done about it.
 
-Owns the table of refused keywords, the formats, and the choice between an error and a recorded warning. Must never know
+Owns the table of refused keywords and the choice between an error and a recorded warning. Must never know
 how keywords that are enforced are read.
 
 A keyword is refused only where it has an effect: not when the schema does not admit the type that it concerns, nor when
@@ -14,17 +14,9 @@ from typing import Any
 
 from shmcache.errors import UnsupportedError
 from shmcache.grammar import ir
+from shmcache.grammar.json_schema import formats
 from shmcache.grammar.json_schema.keywords import Keywords
 from shmcache.grammar.json_schema.shapes import Shape
-
-KNOWN_FORMATS = frozenset(
-    (
-        *("date", "time", "date-time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6"),
-        *("uuid", "uri", "uri-reference", "iri", "iri-reference", "uri-template", "json-pointer"),
-        *("relative-json-pointer", "regex"),
-    )
-)
-"""Formats that the standard defines. Others constrain nothing."""
 
 
 def _any_type(_shape: Shape) -> bool:
@@ -115,9 +107,9 @@ class Refusals:
         if name is None:
             return
         pointer = keywords.pointer("format")
-        if name in KNOWN_FORMATS:
+        if name in formats.UNSUPPORTED:
             self.refuse(UnsupportedError(f"the format {name!r} is not enforced", feature="format", pointer=pointer))
-        else:
+        elif name not in formats.SUPPORTED:
             self.warn("format", pointer, f"the format {name!r} is not defined by JSON Schema and constrains nothing")
 
 

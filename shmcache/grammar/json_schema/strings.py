@@ -6,18 +6,21 @@ where in an instance a string stands.
 Spellings: a constrained string is admitted in every spelling that JSON has for it, escapes included. The names of
 properties and the strings of ``enum`` and ``const`` are admitted in one spelling, but that control characters and
 everything beyond ASCII may also be escaped (``\\u00e9``): with ``\\u0061`` for every ``a`` the automaton of a name
-would have six times the states, and the matcher could never tell that only one continuation is left.
+would have six times the states, and the matcher could never tell that only one continuation is left. Strings with a
+``format`` are spelt like those.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 
 from shmcache.errors import SourceError, UnsupportedError
 from shmcache.grammar.ir import Expression, Literal, Regular
+from shmcache.grammar.json_schema import formats
 from shmcache.grammar.json_schema.counting import counted_string
+from shmcache.grammar.json_schema.formats import format_automaton
 from shmcache.grammar.json_schema.keywords import Keywords
 from shmcache.grammar.json_schema.rules import Rules
 from shmcache.grammar.json_schema.string_automata import NAME_ESCAPABLE, is_plain, names_but, quoted
@@ -36,24 +39,36 @@ from shmcache.regular.operations import (
 )
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Condition:
+    """That the regular expression ``text`` is found in a string, or that the string has the format ``text``."""
+
+    kind: str  # "pattern" or "format"
+    text: str
+
+
 @dataclass(frozen=True, slots=True)
 class StringSet:
     """All strings that satisfy every field.
 
     minimum, maximum: length in code points; None: no bound.
-    patterns: regular expressions, each of which is found somewhere in the string.
-    constants: the strings that are admitted at all; None: all.
+    conditions: each of which holds. constants: the strings that are admitted at all; None: all.
     """
 
     minimum: int = 0
     maximum: int | None = None
-    patterns: frozenset[str] = frozenset()
+    conditions: frozenset[Condition] = frozenset()
     constants: frozenset[str] | None = None
 
     @property
     def is_mere_length(self) -> bool:
         """Whether only the length is constrained."""
-        return not self.patterns and self.constants is None
+        return not self.conditions and self.constants is None
+
+    @property
+    def has_name_spelling(self) -> bool:
+        """Whether the strings are spelt like names."""
+        return self.constants is not None or any(condition.kind == "format" for condition in self.conditions)
 
 
 ANY_STRING = StringSet()
@@ -69,7 +84,7 @@ def intersect_strings(first: StringSet, second: StringSet) -> StringSet:
     return StringSet(
         max(first.minimum, second.minimum),
         min(bounds, default=None),
-        first.patterns | second.patterns,
+        first.conditions | second.conditions,
         constants,
     )
 
@@ -95,20 +110,25 @@ class Strings:
         self._texts: dict[StringSet, Dfa] = {}
         self._name_characters: dict[str, Expression] = {}
 
-    def read(self, keywords: Keywords, *, with_pattern: bool) -> StringSet:
-        """What ``minLength``, ``maxLength`` and ``pattern`` say. Raises the errors of the pattern with its pointer."""
-        pattern = keywords.text("pattern")
-        if not with_pattern:
-            pattern = None
-        if pattern is not None:
-            self._read_pattern(pattern, keywords.pointer("pattern"))
-        return StringSet(
-            keywords.count("minLength") or 0,
-            keywords.count("maxLength"),
-            frozenset() if pattern is None else frozenset((pattern,)),
-        )
+    def read(self, keywords: Keywords, refuse: Callable[[UnsupportedError], None] | None) -> StringSet:
+        """What ``minLength``, ``maxLength``, ``pattern`` and ``format`` say.
 
-    def _read_pattern(self, pattern: str, pointer: str) -> None:
+        ``refuse`` is told of a pattern that is not supported; None: pattern and format are not looked at.
+        """
+        conditions: list[Condition] = []
+        pattern, name = keywords.text("pattern"), keywords.text("format")
+        if refuse is not None and pattern is not None:
+            try:
+                self.learn_pattern(pattern, keywords.pointer("pattern"))
+                conditions.append(Condition("pattern", pattern))
+            except UnsupportedError as error:
+                refuse(error)
+        if refuse is not None and name is not None and name in formats.SUPPORTED:
+            conditions.append(Condition("format", name))
+        return StringSet(keywords.count("minLength") or 0, keywords.count("maxLength"), frozenset(conditions))
+
+    def learn_pattern(self, pattern: str, pointer: str) -> None:
+        """Makes the automaton of a pattern, so that conditions may name it; ``pointer`` is that of the keyword."""
         if pattern in self._patterns:
             return
         try:
@@ -119,6 +139,9 @@ class Strings:
             raise UnsupportedError(
                 error.message, feature=error.feature, pointer=pointer, line=error.line, column=error.column
             ) from None
+
+    def _condition(self, condition: Condition) -> Dfa:
+        return self._patterns[condition.text] if condition.kind == "pattern" else format_automaton(condition.text)
 
     def is_empty(self, strings: StringSet) -> bool:
         """Whether no string satisfies the record."""
@@ -135,14 +158,14 @@ class Strings:
 
     def _make_text_automaton(self, strings: StringSet) -> Dfa:
         budget = self._budget
-        patterns = [self._patterns[pattern] for pattern in sorted(strings.patterns)]
+        conditions = [self._condition(one) for one in sorted(strings.conditions)]
         if strings.constants is not None:
-            return words([text for text in sorted(strings.constants) if _satisfies(text, strings, patterns)], budget)
+            return words([text for text in sorted(strings.constants) if _satisfies(text, strings, conditions)], budget)
         result: Dfa | None = None
         if strings.minimum or strings.maximum is not None:
             result = length_between(strings.minimum, strings.maximum, budget)
-        for pattern in patterns:
-            result = pattern if result is None else intersect(result, pattern, budget)
+        for condition in conditions:
+            result = condition if result is None else intersect(result, condition, budget)
         return everything(ANY) if result is None else result
 
     def expression(self, sets: tuple[StringSet, ...], rules: Rules) -> Expression:
@@ -156,7 +179,7 @@ class Strings:
             return counted_string(sets[0].minimum, sets[0].maximum, rules, self._budget)
         automata = [self.text_automaton(one) for one in sets]
         text = reduce(lambda one, other: unite(one, other, self._budget), automata)
-        if all(one.constants is not None for one in sets):
+        if all(one.has_name_spelling for one in sets):
             return self._fixed(text)
         return Regular(quoted(encode_json_string(text, self._budget)))
 
@@ -189,9 +212,9 @@ class Strings:
         return self._fixed(text)
 
 
-def _satisfies(text: str, strings: StringSet, patterns: list[Dfa]) -> bool:
+def _satisfies(text: str, strings: StringSet, conditions: list[Dfa]) -> bool:
     if len(text) < strings.minimum or (strings.maximum is not None and len(text) > strings.maximum):
         return False
     if any("\ud800" <= character <= "\udfff" for character in text):
         return False  # a lone surrogate has no UTF-8
-    return all(pattern.accepts(map(ord, text)) for pattern in patterns)
+    return all(condition.accepts(map(ord, text)) for condition in conditions)

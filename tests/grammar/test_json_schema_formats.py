@@ -1,0 +1,157 @@
+"""Formats: each against texts that have it and texts that nearly do, and against other implementations."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import uuid
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shmcache.grammar.json_schema.formats import KNOWN, SUPPORTED, UNSUPPORTED, format_automaton
+from tests.grammar.json_schema_cases import check
+
+CASES: dict[str, tuple[list[str], list[str]]] = {
+    "date": (
+        ["2020-02-29", "2000-02-29", "0400-02-29", "1999-12-31", "2021-04-30"],
+        ["2021-02-29", "1900-02-29", "2021-04-31", "2021-13-01", "2021-00-01", "2021-01-00", "21-01-01", "2021-1-01"],
+    ),
+    "time": (
+        ["00:00:00Z", "23:59:59.123z", "12:00:00+23:59", "23:59:60Z", "01:29:60+01:30", "00:29:60.5-23:30"],
+        ["24:00:00Z", "12:60:00Z", "12:00:61Z", "12:00:00", "12:00:00+24:00", "22:59:60Z", "23:59:60+01:00", "12:00Z"],
+    ),
+    "date-time": (
+        ["2024-02-29T12:00:00Z", "1998-12-31t23:59:60z", "1999-01-01T01:59:60+02:00", "1990-06-30T15:59:60-08:00"],
+        ["2023-02-29T12:00:00Z", "2024-01-01 12:00:00Z", "2024-01-01", "1998-12-30T23:59:60Z", "1998-12-31T22:59:60Z"],
+    ),
+    "duration": (
+        ["P1Y2M3DT4H5M6S", "PT36H", "P2W", "P1M2D", "PT1M2S", "P0D"],
+        ["P", "PT", "P1YT", "1D", "P1Y2D", "P1Y2W", "PT1H2S", "PT0.5S", "-P1D", "P1H"],
+    ),
+    "email": (
+        ["a@b", "a.b+c@x-y.org", '"a b@c"@x.org', "x@[127.0.0.1]", "x@[IPv6:::1]", "a" * 64 + "@b.c"],
+        ["a", "@b", "a@", ".a@b", "a.@b", "a..b@c", "a b@c", "a@b_c", "a@-b", "é@b.c", "a" * 65 + "@b.c", "x@[1.2.3]"],
+    ),
+    "idn-email": (["실례@실례.테스트", "a@b.c", "é" * 32 + "@b.c"], ["é@", "é" * 33 + "@b.c", "a＠b.c", "a@b．c"]),
+    "hostname": (
+        ["a", "1host", "a-b.c", "ab--cd.e", "a" * 63 + ".com", ".".join(["a" * 31] * 7), ".".join(["a" * 15] * 15)],
+        ["", ".", "a.", ".a", "-a", "a-", "a_b", "a" * 64, "xn--x", "XN--x.org", ".".join(["a" * 63] * 4), "a\n"],
+    ),
+    "ipv4": (["0.0.0.0", "255.249.99.1"], ["256.0.0.1", "1.2.3", "01.2.3.4", "1.2.3.4.5", "1.2.3.4 "]),
+    "ipv6": (
+        ["::", "::1", "1::", "1:2:3:4:5:6:7:8", "1::3:4:5:6:7:8", "::ffff:1.2.3.4", "1:2:3:4:5:6:1.2.3.4", "a:B::"],
+        ["1", ":", ":::", "1::2::3", "12345::", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "::1.2.3", "::1%eth0", "1:"],
+    ),
+    "uuid": (
+        ["2eb8aa08-AA98-11ea-b4aa-73b441d16380"],
+        [
+            "2eb8aa08aa9811eab4aa73b441d16380",
+            "2eb8aa08-aa98-11ea-b4aa-73b441d1638",
+            "2gb8aa08-aa98-11ea-b4aa-73b441d16380",
+        ],
+    ),
+    "uri": (
+        [
+            "http://a.b:80/c?d#e",
+            "urn:a:b",
+            "mailto:a@b.c",
+            "x:",
+            "http://[::1]/",
+            "http://[v1.a:b]",
+            "a:/b",
+            "http://a/%41",
+        ],
+        [
+            "/a",
+            "a",
+            "//a",
+            "1a:b",
+            "http://a b",
+            "http://a:b/",
+            "http://[::1",
+            "http://a/%4",
+            "http://a/é",
+            "a:\\b",
+            "a:[",
+            "x:#a#b",
+        ],
+    ),
+    "uri-reference": (
+        ["", "a", "/a", "//a/b", "?q", "#f", "./a:b", "a/b:c", "x:y"],
+        ["1:b", "\\a", "#a#b", "%", "/[::1]", "é"],
+    ),
+    "iri": (["http://é.org/ü?\U000f0000#ñ", "http://[::1]"], ["é", "http://é.org/\ue000", "http://a/\n", "http://é é"]),
+    "iri-reference": (["é", "//é/ü", "#é", ""], ["\\é", "#é\\", "é é"]),
+    "uri-template": (
+        ["", "a/{b}", "{+a,b:3,c*}", "{?a.b}", "{%41}", "a'é"],
+        ["{", "}", "{}", "{a", "{a,}", "{a:0}", "{a:10000}", "{a..b}", "{=a}", "a b", "%", "{a b}"],
+    ),
+    "json-pointer": (["", "/", "/a~0b/~1", "//", "/é\n"], ["a", "#/a", "/~", "/~2"]),
+    "relative-json-pointer": (["0", "1/a", "0#", "120/a/b"], ["", "/a", "01", "-1", "0##", "1#/a", "0a"]),
+}
+
+
+def has_format(name: str, text: str) -> bool:
+    return format_automaton(name).accepts(map(ord, text))
+
+
+@pytest.mark.parametrize("name", sorted(SUPPORTED))
+def test_every_format(name: str) -> None:
+    valid, invalid = CASES[name]
+    for text in valid:
+        assert has_format(name, text), text
+    for text in invalid:
+        assert not has_format(name, text), text
+
+
+def test_the_formats_of_the_standard_are_enforced_or_refused() -> None:
+    assert KNOWN == SUPPORTED | UNSUPPORTED
+    assert not SUPPORTED & UNSUPPORTED
+    assert len(KNOWN) == 19
+
+
+def test_automata_stay_small() -> None:
+    assert max(format_automaton(name).state_count for name in SUPPORTED) < 2_000
+    assert format_automaton("date").state_count < 50
+
+
+def test_a_format_stands_together_with_its_siblings() -> None:
+    schema = {"type": "string", "format": "date", "pattern": "^20", "maxLength": 10, "not-a-keyword": 1}
+    check(schema, ["2024-01-31"], ["1999-01-31", "2024-02-30", 1, b'"2024-01\\u002d31"'])
+    check({"format": "ipv4"}, ["1.2.3.4", 1, None, ["x"]], ["x"])
+    check({"anyOf": [{"format": "ipv4"}, {"maxLength": 2}], "type": "string"}, ["1.2.3.4", "a"], ["abc"])
+    check({"enum": ["2024-01-01", "x", 3], "format": "date"}, ["2024-01-01", 3], ["x"])
+    check({"allOf": [{"format": "uri"}, {"format": "ipv6"}], "type": "string"}, ["a::"], ["1::", "http://x"])
+    check({"format": "iri", "type": "string"}, ["a:é", b'"a:\\u00e9"'], ["é"])
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(1, 9999), st.integers(0, 13), st.integers(0, 32))
+def test_dates_are_those_of_the_calendar(year: int, month: int, day: int) -> None:
+    try:
+        datetime.date(year, month, day)
+        is_date = True
+    except ValueError:
+        is_date = False
+    assert has_format("date", f"{year:04}-{month:02}-{day:02}") == is_date
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.text("01fF:.2", max_size=12) | st.ip_addresses().map(str) | st.ip_addresses(v=6).map(lambda a: a.exploded))
+def test_addresses_are_those_of_the_library(text: str) -> None:
+    for name, kind in (("ipv4", ipaddress.IPv4Address), ("ipv6", ipaddress.IPv6Address)):
+        try:
+            kind(text)
+            is_address = True
+        except ValueError:
+            is_address = False
+        assert has_format(name, text) == is_address, (name, text)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.uuids())
+def test_identifiers(value: uuid.UUID) -> None:
+    assert has_format("uuid", str(value))
+    assert not has_format("uuid", value.hex)
