@@ -127,8 +127,6 @@ class Shelf:
 
     def probe(self, serial: int) -> bool | None:
         """Whether a retired file has no user any more; it has no name either then. None: this kernel cannot tell."""
-        if not self._leases_work:
-            return None
         descriptor = self._unlinked.get(serial)
         if descriptor is not None:
             return is_unused(descriptor)
@@ -142,6 +140,9 @@ class Shelf:
         except (SegmentError, OSError) as error:
             _log.warning("cannot probe %s: %s", name, error)
             return False
+        if not self._leases_work:
+            os.close(descriptor)
+            return None
         is_free = is_unused(descriptor)
         if is_free:
             unlink_segment(name)

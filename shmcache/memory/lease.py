@@ -12,6 +12,7 @@ mapped or handed to another process.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -42,14 +43,8 @@ def has_no_writer(descriptor: int) -> bool:
 
 def leases_work(namespace: Namespace) -> bool:
     """Tries the probe on an object of our own: used, then no longer used. Call once at start, after ignoring SIGIO."""
-    name = f"{namespace.prefix}.lease-{os.getpid()}"
     try:
-        create_hollow(name, mmap.PAGESIZE)
-        try:
-            probe = open_object(name, mode=SEALED_MODE)
-            user = open_object(name, mode=SEALED_MODE)
-        finally:
-            unlink_object(name)
+        probe, user = _open_twice(f"{namespace.prefix}.lease-{os.getpid()}")
         try:
             with mmap.mmap(user, mmap.PAGESIZE, prot=mmap.PROT_READ):
                 os.close(user)
@@ -59,6 +54,27 @@ def leases_work(namespace: Namespace) -> bool:
             os.close(probe)
     except OSError:
         return False
+
+
+def _open_twice(name: str) -> tuple[int, int]:
+    """Two descriptors of one file without a name, opened apart from each other; nobody else has any."""
+    try:
+        create_hollow(name, mmap.PAGESIZE)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        # Not one name more fits in: memory of the same kind that needs none.
+        maker = steps.memfd_create(name[1:], os.MFD_CLOEXEC)
+        try:
+            steps.ftruncate(maker, mmap.PAGESIZE)
+            path = f"/proc/self/fd/{maker}"
+            return steps.open_file(path, os.O_RDONLY | os.O_CLOEXEC), steps.open_file(path, os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            os.close(maker)
+    try:
+        return open_object(name, mode=SEALED_MODE), open_object(name, mode=SEALED_MODE)
+    finally:
+        unlink_object(name)
 
 
 def _try_lease(descriptor: int, kind: int) -> bool:

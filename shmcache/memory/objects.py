@@ -119,12 +119,18 @@ def fill(descriptor: int, parts: Iterable[Buffer]) -> int:
 
 
 def publish(descriptor: int, name: str, *, mode: int) -> None:
-    """Gives a built object its mode and its final name. Raises :class:`SegmentError` when the name is taken."""
+    """Gives a built object its mode and its final name.
+
+    Raises :class:`SegmentError` when the name is taken, :class:`LimitError` (``shm_bytes``) when no more names fit.
+    """
     steps.fchmod(descriptor, mode)
     try:
         steps.link(names.object_path(name + names.BUILDING_SUFFIX), names.object_path(name))
     except FileExistsError as error:
         raise SegmentError(f"{name} exists already") from error
+    except OSError as error:
+        # A second name may need room, too.
+        raise _typed(error, name, os.fstat(descriptor).st_size) from error
 
 
 def unlink_object(name: str) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -52,6 +54,20 @@ def test_the_self_test_reports_a_kernel_that_always_grants(
 ) -> None:
     monkeypatch.setattr(steps, "fcntl", lambda *_: 0)
     assert not lease.leases_work(namespace)
+
+
+def test_the_self_test_needs_no_name_that_does_not_fit(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    works, open_file = lease.leases_work(namespace), steps.open_file
+
+    def no_more_names(path: Any, flags: int, *mode: int) -> int:
+        if flags & os.O_CREAT:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return open_file(path, flags, *mode)
+
+    monkeypatch.setattr(steps, "open_file", no_more_names)
+    before = len(os.listdir("/proc/self/fd"))
+    assert lease.leases_work(namespace) == works
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_mapping_in_this_process_counts(name: str) -> None:

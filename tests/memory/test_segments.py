@@ -100,6 +100,17 @@ def test_a_full_file_system_is_a_typed_error_and_leaves_nothing(
     assert list_objects(namespace.prefix) == []
 
 
+def test_no_room_for_a_name_is_a_limit_too(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(steps, "link", full)
+    with pytest.raises(LimitError) as caught:
+        create_segment(namespace.data_name(1, 1), [b"x"], key=bytes(32), generation=1, tier=0)
+    assert caught.value.limit == "shm_bytes"
+    assert list_objects(namespace.prefix) == []
+
+
 def test_memory_is_allocated_before_it_is_written(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     fallocate, pwrite = os.posix_fallocate, os.pwrite
