@@ -27,6 +27,7 @@ LOOKING = {
             "stat",
             "stat_result",
             "statvfs",
+            "strerror",
             "sysconf",
             "urandom",
         ),

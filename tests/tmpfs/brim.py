@@ -8,6 +8,7 @@ need be), everything that is looked at is right, and once there is room again en
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -39,15 +40,22 @@ class Report:
 
 
 class Ballast:
-    """A file that takes all the room there is."""
+    """A file that takes all the room there is: every page, or every inode by another name of the file."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, kind: str) -> None:
         self._directory = directory
+        self._kind = kind
         self._path = directory / "ballast"
         self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._names = 0
 
     def fill(self) -> None:
-        """Takes what is free, to the last page."""
+        """Takes what is free, to the last."""
+        if self._kind == "inodes":
+            while os.statvfs(self._directory).f_favail:
+                self._names += 1
+                os.link(self._path, f"{self._path}-{self._names}")
+            return
         while free := os.statvfs(self._directory).f_bavail:
             size = os.fstat(self._descriptor).st_size
             with contextlib.suppress(OSError):
@@ -56,7 +64,13 @@ class Ballast:
     def drop(self) -> None:
         """Gives it all back."""
         os.close(self._descriptor)
-        self._path.unlink()
+        drop_ballast(self._directory)
+
+
+def drop_ballast(directory: Path) -> None:
+    """Removes what a ballast left."""
+    for path in directory.glob("ballast*"):
+        path.unlink()
 
 
 class FillingFrom:
@@ -73,28 +87,28 @@ class FillingFrom:
         self.count += 1
 
 
-def fill_at_every_step(scenario: Scenario, every: int) -> Report:
+def fill_at_every_step(scenario: Scenario, kind: str, every: int) -> Report:
     """Tries every ``every``-th step; the last point is the one at which there is room all the time."""
     report = Report(scenario.name)
     step, was_full = 0, True
     while was_full and not report.failures:
-        was_full = _try(scenario, step, report)
+        was_full = _try(scenario, kind, step, report)
         report.points += 1
         step += every
     return report
 
 
-def _try(scenario: Scenario, step: int, report: Report) -> bool:
+def _try(scenario: Scenario, kind: str, step: int, report: Report) -> bool:
     read_end, write_end = os.pipe()
     with own_namespace() as namespace:
         child = os.fork()
         if child == 0:
-            _go_through(scenario, namespace, step, write_end)
+            _go_through(scenario, namespace, kind, step, write_end)
         os.close(write_end)
         with open(read_end) as told:
             said = told.read()
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    (SHM_DIRECTORY / "ballast").unlink(missing_ok=True)
+    drop_ballast(SHM_DIRECTORY)
     was_full, *broken = said.splitlines() or ["nothing was said"]
     if code:
         broken.append(f"the process ended with {code}: {was_full}")
@@ -102,11 +116,11 @@ def _try(scenario: Scenario, step: int, report: Report) -> bool:
     return was_full == "full"
 
 
-def _go_through(scenario: Scenario, namespace: Namespace, step: int, told: int) -> None:
+def _go_through(scenario: Scenario, namespace: Namespace, kind: str, step: int, told: int) -> None:
     code = 1
     try:
         signal.alarm(GUARD_SECONDS)
-        ballast = Ballast(SHM_DIRECTORY)
+        ballast = Ballast(SHM_DIRECTORY, kind)
         rig = scenario.prepare(namespace)
         # For want of room any entry may be evicted; but no number goes back.
         facts = replace(Facts.of(namespace), found=frozenset())
@@ -115,9 +129,11 @@ def _go_through(scenario: Scenario, namespace: Namespace, step: int, told: int) 
         with before_every_step(happen):
             try:
                 scenario.act(namespace, rig)
-            except LimitError as error:
+            except (LimitError, OSError) as error:
                 # Where no manager can be started, clients compile by themselves.
-                if error.limit != "shm_bytes" or not _needs_room_to_start(namespace):
+                is_full = isinstance(error, LimitError) and error.limit == "shm_bytes"
+                is_full = is_full or (isinstance(error, OSError) and error.errno == errno.ENOSPC)
+                if not is_full or not _needs_room_to_start(namespace):
                     raise
             was_full = happen.count > step
             if rig is not None and not scenario.name.startswith("stop"):

@@ -12,7 +12,10 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
-MOUNT = 'mount -t tmpfs -o size=1m,mode=0700 shmcache "$1" && SHMCACHE_SHM_DIRECTORY="$1" exec "$2" -m tests.tmpfs 17'
+MOUNT = """
+mount -t tmpfs -o size=1m,nr_inodes=80,mode=0700 shmcache "$1" &&
+SHMCACHE_SHM_DIRECTORY="$1" exec "$2" -m tests.tmpfs "$3" 17
+"""
 
 
 @pytest.fixture
@@ -29,10 +32,11 @@ def unshare() -> list[str]:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", ["pages", "inodes"])
 def test_a_full_file_system_breaks_nothing(
-    unshare: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: str, unshare: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [*unshare, "sh", "-c", MOUNT, "sh", str(tmp_path), sys.executable]
+    command = [*unshare, "sh", "-c", MOUNT, "sh", str(tmp_path), sys.executable, kind]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=280, check=False)
     if done.returncode == 32 or "mount:" in done.stderr:
         pytest.skip(f"no tmpfs may be mounted here: {done.stderr.strip()}")
