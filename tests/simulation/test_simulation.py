@@ -18,7 +18,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.simulation.simulation import Report, run_seed
 
-SECONDS = float(os.environ.get("SHMCACHE_SIMULATION_SECONDS", "18"))
+SECONDS = float(os.environ.get("SHMCACHE_SIMULATION_SECONDS", "20"))
 SEED = os.environ.get("SHMCACHE_SIMULATION_SEED")
 SEEDS_MIN = 100
 """Even a machine that does much else at the time gets this far."""
