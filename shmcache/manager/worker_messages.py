@@ -30,6 +30,7 @@ from shmcache.manager.fields import (
     whole,
     word,
 )
+from shmcache.memory.segments import SEGMENT_BYTES_MAX
 
 # --- manager to worker -----------------------------------------------------------------------------------------------
 
@@ -113,7 +114,7 @@ class Alloc(Message):
     job: int = whole(1, U63)
     tier: str = word(TIERS)
     key: bytes = digest()
-    segment_bytes: int = whole(1, U63)
+    segment_bytes: int = whole(1, SEGMENT_BYTES_MAX)
     reclaim_bytes: int = whole(0, U63, default=0)
 
 

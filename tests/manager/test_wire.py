@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from shmcache.errors import LimitError, SourceError
 from shmcache.limits import MESSAGE_BYTES_MAX
 from shmcache.manager import wire
+from shmcache.memory.segments import SEGMENT_BYTES_MAX
 
 KEY = bytes(range(32))
 
@@ -172,6 +173,12 @@ def test_what_is_no_message_is_a_wire_error(body: bytes) -> None:
 def test_oversize_is_refused_before_its_bytes_arrive() -> None:
     with pytest.raises(wire.WireError, match="over the limit"):
         list(wire.Decoder().feed((MESSAGE_BYTES_MAX + 1).to_bytes(4, "little")))
+
+
+@pytest.mark.parametrize("segment_bytes", [0, SEGMENT_BYTES_MAX + 1, 1 << 62])
+def test_room_for_an_impossible_segment_is_not_asked_for(segment_bytes: int) -> None:
+    with pytest.raises(wire.WireError):
+        wire.encode(wire.Alloc(request=1, job=1, tier="rule", key=KEY, segment_bytes=segment_bytes))
 
 
 def test_oversize_is_refused_when_sending() -> None:
