@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from shmcache import settings
 from shmcache.manager import wire
 from shmcache.memory.control import open_control_reader
 from shmcache.memory.index import IndexReader
@@ -230,7 +231,7 @@ def collecting(report: Report, place: str) -> Iterator[None]:
 @contextmanager
 def own_namespace() -> Iterator[Namespace]:
     """A namespace that nobody else uses, gone afterwards."""
-    directory = Path(tempfile.mkdtemp(prefix="shmc-"))
+    directory = Path(tempfile.mkdtemp(prefix="shmc-", dir=settings.RUNTIME_DIRECTORY.value()))
     namespace = Namespace.of(f"crash-{os.urandom(8).hex()}", directory=directory)
     try:
         yield namespace

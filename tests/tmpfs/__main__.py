@@ -16,7 +16,7 @@ from functools import partial
 def main() -> int:
     kind = sys.argv[1] if len(sys.argv) > 1 else "pages"
     every = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    runtime_directory = tempfile.mkdtemp(prefix="shmcache-tmpfs-")
+    runtime_directory = tempfile.mkdtemp(prefix="shmcache-tmpfs-", dir="/dev/shm")
     os.environ["SHMCACHE_RUNTIME_DIR"] = runtime_directory
     logging.disable(logging.CRITICAL)
     try:
