@@ -45,10 +45,21 @@ else:
         if address == ctypes.c_void_p(-1).value:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
-        pages = (ctypes.c_ubyte * size_bytes).from_address(address)
+        pages = _array_type(size_bytes.bit_length()).from_address(address)
         # Not at exit: views may be in use until the very end, and the kernel unmaps what is left.
         weakref.finalize(pages, library.munmap, address, size_bytes).atexit = False
-        return memoryview(pages).cast("B").toreadonly()
+        return memoryview(pages).cast("B")[:size_bytes].toreadonly()
+
+
+@cache
+def _array_type(bits: int) -> Any:
+    """The type of arrays that stand for mappings of up to ``2**bits`` bytes; no view reaches past what is mapped.
+
+    One for each power of two: a type for each size would take longer to make than the mapping [m: 100 µs, not 10].
+    """
+    import ctypes
+
+    return ctypes.c_ubyte * (1 << bits)
 
 
 @cache
