@@ -15,13 +15,11 @@ START_SECONDS_MAX = 60
 
 
 @contextmanager
-def starting(namespace: Namespace, *prefix: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    """A manager that starts, under the command ``prefix``; the descriptor is readable when it serves or has ended."""
+def starting(namespace: Namespace) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A manager that starts; the descriptor is readable when it serves or has ended."""
     ready, ready_end = os.pipe()
     command = [sys.executable, "-P", "-m", "shmcache.manager", "--namespace", namespace.name, "--log-level", "error"]
-    process = subprocess.Popen(
-        [*prefix, *command, "--ready-fd", str(ready_end)], pass_fds=[ready_end], stderr=subprocess.PIPE
-    )
+    process = subprocess.Popen([*command, "--ready-fd", str(ready_end)], pass_fds=[ready_end], stderr=subprocess.PIPE)
     os.close(ready_end)
     try:
         with process:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from shmcache.client import GrammarCache
-from shmcache.memory.check import check
 from shmcache.memory.control import open_control_reader
 from shmcache.memory.election import holder_pid
 from shmcache.memory.index import IndexReader
@@ -22,6 +21,8 @@ from shmcache.memory.names import SHM_DIRECTORY, Namespace, object_path
 from shmcache.memory.objects import list_objects
 from shmcache.memory.recency import ClientCounts, open_recency
 from shmcache.memory.segments import list_segments
+from shmcache_tools.shared_stats import open_view
+from shmcache_tools.verification import verify
 
 REST_SECONDS_MAX = 60.0
 
@@ -63,9 +64,9 @@ def _unrest(stats: dict[str, Any]) -> str:
 
 
 def _account(namespace: Namespace) -> list[str]:
-    """Index, header and files against each other, and their sum against the file system, to the byte."""
+    """What ``shmcache verify`` finds, and the sum of the files against the account, to the byte."""
     control = open_control_reader(namespace)
-    findings = [str(finding) for finding in check(control, IndexReader(control), namespace.prefix)]
+    findings = [str(finding) for finding in verify(open_view(namespace)).findings]
     held_bytes = sum(object_path(name).stat().st_blocks * 512 for name in list_segments(namespace.prefix))
     if held_bytes != control.totals().all_bytes:
         findings.append(f"the files take {held_bytes} bytes, the account is {control.totals()}")
