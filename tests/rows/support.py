@@ -15,6 +15,7 @@ from shmcache.grammar.ir import Grammar
 from shmcache.limits import Budget
 from shmcache.regular.dfa import Dfa
 from shmcache.regular.nfa import determinise
+from shmcache.regular.operations import repeat
 from shmcache.rows.stacks import StackTable, front, fronts
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.reference.configurations import Stack, TooAmbiguousError
@@ -34,11 +35,13 @@ def automaton_of(tested: Grammar) -> GrammarAutomaton | None:
 
 
 def random_automaton(rng: Random) -> Dfa:
-    """A minimal automaton of a few states over the bytes of random vocabularies."""
+    """A minimal automaton over the bytes of random vocabularies; half of them count, so that many bytes are alike."""
     while True:
-        nfa = random_nfa(rng, b"ab\xff\xc3\xa9", 7)
+        nfa = random_nfa(rng, b"ab\xff\xc3\xa9", rng.choice((2, 7)))
         dfa = determinise(as_builder(nfa, Budget()), 0, nfa.accepting, Budget())
-        if not dfa.without_empty_word().is_empty:
+        if rng.random() < 0.5:
+            dfa = repeat(dfa, rng.randint(0, 5), rng.randint(5, 9), Budget())
+        if not dfa.without_empty_word().is_empty and dfa.state_count < 60:
             return dfa
 
 

@@ -16,6 +16,7 @@ from shmcache.limits import Budget
 from shmcache.regular.code_points import ANY
 from shmcache.regular.encode import encode_json_string
 from shmcache.regular.operations import everything, length_between
+from shmcache.rows import build as build_module
 from shmcache.rows import rule_walker
 from shmcache.rows.build import build_rows
 from shmcache.rows.row_table import ACCEPTED_IDS, BITSET, DIFFERENCE, NO_ROW, REJECTED_IDS, RowTable
@@ -92,6 +93,7 @@ def test_rows_walked_together(anchors_max: int, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(rule_walker, "_ALIKE_BYTES_MIN", 0)
     monkeypatch.setattr(rule_walker, "_FEW_TOKENS_MAX", 0)
     monkeypatch.setattr(rule_walker, "_ANCHORS_MAX", anchors_max)
+    monkeypatch.setattr(build_module, "_ALIKE_CALLERS_MIN", 1)
     rng = Random(anchors_max)
     differences = 0
     for _ in range(15):

@@ -80,6 +80,21 @@ def test_walk_trie(seed: int) -> None:
     assert met_uncertain > 5
 
 
+def test_a_call_that_ends_within_a_token_goes_on_behind_it() -> None:
+    """Inside the called word a level has one entry only, whose end is not the end of the rule."""
+    rules = {"root": Sequence((A, Reference("word"), Sequence((C, C)))), "word": Literal(b"bbb")}
+    automaton = automaton_of(Grammar(rules, "root", frozenset({"word"})))
+    assert automaton is not None
+    assert automaton.rule_count == 2
+    vocabulary = Vocabulary(
+        [b"a", b"abb", b"abbb", b"abbbc", b"abbbcc", b"abbba", b"abbbccc", b"b", b"bbb", b"bbbc", b"c", b"cc"]
+    )
+    for state in range(automaton.state_count):
+        if automaton.edges_of(state):
+            expected = row_of(automaton, state, vocabulary)
+            assert walk(automaton, StackTable(), vocabulary, state) == (expected.accepted, expected.uncertain)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_walk_difference(seed: int) -> None:
     """Put over the row of any other state of the rule, the difference gives the state's own row."""
