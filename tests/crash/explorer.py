@@ -25,7 +25,7 @@ from shmcache.memory.index import IndexReader
 from shmcache.memory.names import Namespace, object_path
 from shmcache.memory.objects import list_objects
 from shmcache.memory.segments import Mapping, map_segment
-from tests.crash.invariants import Facts, broken_at_rest, broken_for_readers
+from tests.crash.invariants import Facts, broken_at_rest, broken_by_restart, broken_for_readers
 from tests.crash.rig import Rig, key_of
 from tests.crash.scenarios import Scenario
 from tests.crash.seam import Counter, before_every_step
@@ -178,9 +178,11 @@ def _restart(
     scenario: Scenario, namespace: Namespace, facts: Facts, readers: list[Mapping], report: Report, place: str
 ) -> None:
     """The one restart that nobody disturbs, and everything that must hold after it."""
+    left = Facts.of(namespace)
     rig = Rig(namespace, limit_bytes=scenario.limit_bytes)
     try:
         rig.settle()
+        _complain(report, place, broken_by_restart(rig, left))
         _complain(report, place, broken_at_rest(rig, facts, is_mapped=bool(readers)))
         answer = rig.compile("vocabulary") if not _has_vocabulary(rig) else None
         assert answer is None or isinstance(answer, wire.Image), answer

@@ -30,6 +30,7 @@ class Facts:
     epoch: int = 0
     serial_last: int = 0
     found: frozenset[str] = frozenset()
+    is_dissolved: bool = False
 
     @classmethod
     def of(cls, namespace: Namespace) -> Facts:
@@ -39,7 +40,8 @@ class Facts:
             return cls()
         index = SharedCache(namespace, control).index
         found = frozenset(name for name in NAMES if name.startswith("kept") and index.look_up(key_of(name)))
-        return cls(control.instance, control.generation, control.manager().epoch, control.serial_last, found)
+        epoch, serial = control.manager().epoch, control.serial_last
+        return cls(control.instance, control.generation, epoch, serial, found, control.is_dissolved)
 
 
 def broken_for_readers(namespace: Namespace, facts: Facts) -> list[str]:
@@ -70,6 +72,18 @@ def _lost(control: ControlReader, facts: Facts, hits: set[str]) -> list[str]:
     if (control.instance, control.generation) != (facts.instance, facts.generation):
         return []
     return [f"{name} is lost" for name in sorted(facts.found - hits)]
+
+
+def broken_by_restart(rig: Rig, left: Facts) -> list[str]:
+    """What a restart changed of what was ``left`` when it began: it may neither clear a cache nor begin a new one."""
+    control = rig.server.shelf.control
+    if not left.instance or left.is_dissolved:
+        return []
+    now = (control.instance, control.generation)
+    broken = [] if now == (left.instance, left.generation) else [f"the restart opened a new cache: {left}, now {now}"]
+    if control.manager().epoch <= left.epoch:
+        broken.append(f"epoch {control.manager().epoch} after {left.epoch}")
+    return broken
 
 
 def broken_at_rest(rig: Rig, facts: Facts, *, is_mapped: bool) -> list[str]:

@@ -24,6 +24,7 @@ from shmcache.client import GrammarCache
 from shmcache.grammar.key import Source
 from shmcache.memory.election import holder_pid
 from shmcache.memory.names import Namespace
+from shmcache.rows.warm_up import warm_up
 from tests.client.support import VOCABULARY, image_of
 from tests.conftest import stop_process
 from tests.soak.leaks import leaks
@@ -225,6 +226,8 @@ def children(pid: int) -> list[int]:
 
 def write_work(path: Path) -> None:
     """Patterns and the digests of their images, compiled here."""
+    # Where the kernels have never been compiled, that would take longer than a compile may.
+    warm_up()
     patterns = [f"(ab|c{{1,{number + 1}}})[a-{chr(97 + number % 26)}]*x{number}" for number in range(PATTERNS)]
     digests = {pattern: blake2b(image_of(Source.regex(pattern))).hexdigest() for pattern in patterns}
     path.write_text(json.dumps(digests))
