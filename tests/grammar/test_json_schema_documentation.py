@@ -54,6 +54,8 @@ NARROWED: dict[str, tuple[Any, Any]] = {
     "maxItems": ({"maxItems": 1}, [1, 2]),
     "properties": ({"properties": {"a": {"type": "null"}}}, {"a": 1}),
     "required": ({"required": ["a"]}, {}),
+    "patternProperties": ({"patternProperties": {"a": False}}, {"a": 1}),
+    "propertyNames": ({"propertyNames": {"maxLength": 1}}, {"ab": 1}),
     "additionalProperties": ({"additionalProperties": False}, {"a": 1}),
 }
 """Keyword → a schema with it, and an instance that it alone excludes."""

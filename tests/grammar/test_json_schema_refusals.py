@@ -98,8 +98,6 @@ REFUSED: list[tuple[Any, str, str]] = [
     ({"uniqueItems": True}, "uniqueItems", "/uniqueItems"),
     ({"contains": {}}, "contains", "/contains"),
     ({"unevaluatedItems": False}, "unevaluatedItems", "/unevaluatedItems"),
-    ({"patternProperties": {"a": {}}}, "patternProperties", "/patternProperties"),
-    ({"propertyNames": {"pattern": "a"}}, "propertyNames", "/propertyNames"),
     ({"minProperties": 1}, "minProperties", "/minProperties"),
     ({"maxProperties": 1}, "maxProperties", "/maxProperties"),
     ({"dependentRequired": {"a": ["b"]}}, "dependentRequired", "/dependentRequired"),
@@ -138,11 +136,6 @@ def test_ignoring_keeps_what_is_enforced() -> None:
     schema = {"type": "string", "format": "ipv4", "maxLength": 7, "pattern": "(?<=a)b"}
     grammar = check(schema, ["1.2.3.4"], ["1.2.3.40", "ab", 1], on_unsupported="ignore")
     assert [warning.pointer for warning in grammar.warnings] == ["/pattern"]
-
-
-def test_ignoring_a_keyword_never_narrows() -> None:
-    schema = {"type": "object", "patternProperties": {"^x": {}}, "properties": {"a": {}}, "additionalProperties": False}
-    check(schema, [{"a": 1, "x1": 2}, {"x": 1}, {}], [1], on_unsupported="ignore")
 
 
 @pytest.mark.parametrize("name", sorted(formats.UNSUPPORTED))

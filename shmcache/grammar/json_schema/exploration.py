@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from shmcache.grammar.json_schema.arrays import ArraySet, finished_array
+from shmcache.grammar.json_schema.names import Names
 from shmcache.grammar.json_schema.nodes import NEVER, Node
 from shmcache.grammar.json_schema.numbers import Numbers
 from shmcache.grammar.json_schema.objects import ObjectSet, finished_object
@@ -53,6 +54,8 @@ class Exploration:
         self._strings = strings
         self._budget = budget
         self._is_strict = is_strict
+        self.names = Names(strings, lambda node: reader.shape(node).strings, budget)
+        """The sets of names that records hold."""
         self._level_max = level_max
         self._shapes: dict[Place, Shape] = {}
         self._satisfiable: set[Place] = set()
@@ -123,7 +126,7 @@ class Exploration:
     def _finished(self, place: Place) -> Shape:
         shape = self._reader.shape(place[0])
         arrays = [finished_array(one, is_strict=self._is_strict) for one in shape.arrays]
-        objects = [finished_object(one, is_strict=self._is_strict) for one in shape.objects]
+        objects = [finished_object(one, self.names, is_strict=self._is_strict) for one in shape.objects]
         array_sets = [one for one in arrays if one is not None]
         object_sets = objects
         if self._level_max is not None and place[1] > self._level_max:

@@ -123,5 +123,7 @@ class _Writer:
             if object_set == ANY_OBJECT:
                 options.append(self._rules.object(level))
             elif self._exploration.admits(place, object_set):
-                options.append(object_expression(object_set, member, level, self._strings, self._rules))
+                options.append(
+                    object_expression(object_set, member, level, self._strings, self._exploration.names, self._rules)
+                )
         return choice(options)

@@ -171,7 +171,7 @@ class Reader:
         has_numbers = not types.isdisjoint(("number", "integer"))
         numbers = read_numbers(keywords, is_integer="number" not in types)  # always read: it may be malformed
         strings = self._strings.read(keywords, self._refusals.refuse if "string" in types else None)
-        array_set, object_set = _containers(keywords, named or frozenset())
+        array_set, object_set = self._containers(keywords, named)
         shape = Shape(
             "null" in types,
             frozenset((False, True)) if "boolean" in types else frozenset(),
@@ -186,6 +186,16 @@ class Reader:
                 constants = self._constants(values, keywords.pointer(name))
                 shape = intersect(shape, constants, self._budget)
         return shape
+
+    def _containers(self, keywords: Keywords, named: frozenset[str] | None) -> tuple[ArraySet, ObjectSet]:
+        """Arrays and objects; a schema that neither names such a type nor has a keyword for it does not speak of it."""
+        array_set, object_set = ANY_ARRAY, ANY_OBJECT
+        if "array" in (named or ()) or any(name in keywords for name in arrays.KEYWORDS):
+            array_set = read_arrays(keywords)
+        if "object" in (named or ()) or any(name in keywords for name in objects.KEYWORDS):
+            has_effect = named is None or "object" in named
+            object_set = read_objects(keywords, self._strings, self._refusals.refuse if has_effect else _ignore)
+        return array_set, object_set
 
     def _constants(self, values: Iterable[Any], pointer: str) -> Shape:
         """The shape of exactly these values, up to JSON's notion of equality."""
@@ -236,11 +246,5 @@ def _types(keywords: Keywords) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def _containers(keywords: Keywords, named: frozenset[str]) -> tuple[ArraySet, ObjectSet]:
-    """Arrays and objects; a schema that neither names such a type nor has a keyword for it does not speak of it."""
-    speaks_of_arrays = "array" in named or any(name in keywords for name in arrays.KEYWORDS)
-    speaks_of_objects = "object" in named or any(name in keywords for name in objects.KEYWORDS)
-    return (
-        read_arrays(keywords) if speaks_of_arrays else ANY_ARRAY,
-        read_objects(keywords) if speaks_of_objects else ANY_OBJECT,
-    )
+def _ignore(_error: UnsupportedError) -> None:
+    """For keywords without effect."""

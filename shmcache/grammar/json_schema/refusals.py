@@ -54,8 +54,6 @@ REFUSED_KEYWORDS: dict[str, tuple[Callable[[Shape], bool], Callable[[Any], bool]
     "uniqueItems": (_arrays, _unless(False)),
     "contains": (_arrays, _always),
     "unevaluatedItems": (_arrays, _unless(True, {})),
-    "patternProperties": (_objects, _unless({})),
-    "propertyNames": (_objects, _unless(True, {})),
     "minProperties": (_objects, _unless(0)),
     "maxProperties": (_objects, _always),
     "dependentRequired": (_objects, _unless({})),

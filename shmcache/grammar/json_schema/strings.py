@@ -140,6 +140,14 @@ class Strings:
                 error.message, feature=error.feature, pointer=pointer, line=error.line, column=error.column
             ) from None
 
+    def pattern(self, pattern: str) -> Dfa:
+        """The texts in which a pattern that was learnt is found."""
+        return self._patterns[pattern]
+
+    def spelled_as_name(self, text: Dfa) -> Dfa:
+        """The names of a text automaton as bytes, quotes included."""
+        return quoted(encode_json_string(text, self._budget, escapable=NAME_ESCAPABLE))
+
     def _condition(self, condition: Condition) -> Dfa:
         return self._patterns[condition.text] if condition.kind == "pattern" else format_automaton(condition.text)
 
@@ -180,11 +188,8 @@ class Strings:
         automata = [self.text_automaton(one) for one in sets]
         text = reduce(lambda one, other: unite(one, other, self._budget), automata)
         if all(one.has_name_spelling for one in sets):
-            return self._fixed(text)
+            return Regular(self.spelled_as_name(text))
         return Regular(quoted(encode_json_string(text, self._budget)))
-
-    def _fixed(self, text: Dfa) -> Expression:
-        return Regular(quoted(encode_json_string(text, self._budget, escapable=NAME_ESCAPABLE)))
 
     def name_character(self, character: str) -> Expression:
         """One character of the name of a property."""
@@ -209,7 +214,7 @@ class Strings:
         if all(map(is_plain, names)):
             return Regular(names_but(names, self._budget))
         text = subtract(everything(ANY), words(sorted(names), self._budget), self._budget)
-        return self._fixed(text)
+        return Regular(self.spelled_as_name(text))
 
 
 def _satisfies(text: str, strings: StringSet, conditions: list[Dfa]) -> bool:

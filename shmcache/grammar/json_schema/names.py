@@ -1,0 +1,92 @@
+"""Names of properties as sets: which patterns they match, and which are admitted at all.
+
+Owns the automata of sets of names, by number. Must never know objects or the values that stand behind names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from shmcache.grammar.ir import Expression, Regular
+from shmcache.grammar.json_schema.nodes import ANYTHING, Node
+from shmcache.grammar.json_schema.rules import Rules
+from shmcache.grammar.json_schema.strings import Strings, StringSet
+from shmcache.limits import Budget
+from shmcache.regular.code_points import ANY
+from shmcache.regular.dfa import EMPTY_LANGUAGE, Dfa
+from shmcache.regular.operations import everything, intersect, subtract, unite, words
+
+NameSet = int
+"""The number of a set of names."""
+
+
+class Names:
+    """Sets of names, each made once per compile. ``strings_of`` gives the strings that satisfy a node."""
+
+    def __init__(self, strings: Strings, strings_of: Callable[[Node], tuple[StringSet, ...]], budget: Budget) -> None:
+        self._strings = strings
+        self._strings_of = strings_of
+        self._budget = budget
+        self._automata: list[Dfa] = []
+        self._numbers: dict[Dfa, NameSet] = {}
+        self._admitted: dict[Node, Dfa] = {ANYTHING: everything(ANY)}
+
+    def matches(self, pattern: str, name: str) -> bool:
+        """Whether the pattern is found in the name."""
+        return self._strings.pattern(pattern).accepts(map(ord, name))
+
+    def admits(self, node: Node, name: str) -> bool:
+        """Whether the name satisfies the node."""
+        return node == ANYTHING or self._satisfying(node).accepts(map(ord, name))
+
+    def _satisfying(self, node: Node) -> Dfa:
+        known = self._admitted.get(node)
+        if known is None:
+            known = EMPTY_LANGUAGE
+            for one in self._strings_of(node):
+                known = unite(known, self._strings.text_automaton(one), self._budget)
+            self._admitted[node] = known
+        return known
+
+    def partition(
+        self, node: Node, declared: Iterable[str], patterns: Iterable[str]
+    ) -> list[tuple[frozenset[str], NameSet]]:
+        """The names that satisfy ``node``, less the ``declared`` ones, by the patterns that they match; no empty sets.
+
+        As many sets as there are ways to match, which are few where patterns seldom overlap.
+        """
+        rest = self._satisfying(node)
+        excluded = sorted(set(declared))
+        if excluded:
+            rest = subtract(rest, words(excluded, self._budget), self._budget)
+        parts: list[tuple[frozenset[str], Dfa]] = [(frozenset(), rest)]
+        for pattern in patterns:
+            automaton = self._strings.pattern(pattern)
+            split: list[tuple[frozenset[str], Dfa]] = []
+            for matched, names in parts:
+                split.append((matched | {pattern}, intersect(names, automaton, self._budget)))
+                split.append((matched, subtract(names, automaton, self._budget)))
+            parts = [(matched, names) for matched, names in split if not names.is_empty]
+        return [(matched, self._number(names)) for matched, names in parts if not names.is_empty]
+
+    def union(self, sets: list[NameSet]) -> NameSet:
+        """The names of any of the sets."""
+        result = self._automata[sets[0]]
+        for one in sets[1:]:
+            result = unite(result, self._automata[one], self._budget)
+        return self._number(result)
+
+    def _number(self, names: Dfa) -> NameSet:
+        number = self._numbers.setdefault(names, len(self._automata))
+        if number == len(self._automata):
+            self._automata.append(names)
+        return number
+
+    def expression(self, names: NameSet, rules: Rules) -> Expression:
+        """Any name of the set, quotes included."""
+        automaton = self._automata[names]
+        return rules.shared(("names", automaton), lambda: Regular(self._strings.spelled_as_name(automaton)))
+
+    def others(self, declared: frozenset[str], rules: Rules) -> Expression:
+        """Any name but these, quotes included."""
+        return self._strings.other_name(declared, rules)
