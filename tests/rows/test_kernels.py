@@ -11,13 +11,16 @@ import pytest
 from shmcache.automaton.grammar_automaton import GrammarAutomaton
 from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Regular, Sequence
 from shmcache.limits import Budget
+from shmcache.regular.dfa import Dfa
+from shmcache.regular.operations import repeat
+from shmcache.rows.arrays import ACCEPTED, UNCERTAIN
 from shmcache.rows.equivalence import state_rounds
 from shmcache.rows.stacks import StackTable, front
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.reference import configurations
 from tests.reference.configurations import TooAmbiguousError, initial
 from tests.reference.grammars import random_grammar, random_texts, random_vocabulary
-from tests.reference.rows import accepts_from, row_of, text_tokens
+from tests.reference.rows import Row, accepts_from, row_of, text_tokens
 from tests.rows.support import (
     advanced,
     automaton_arrays,
@@ -95,50 +98,71 @@ def test_a_call_that_ends_within_a_token_goes_on_behind_it() -> None:
             assert walk(automaton, StackTable(), vocabulary, state) == (expected.accepted, expected.uncertain)
 
 
+def difference(
+    automaton: GrammarAutomaton, vocabulary: Vocabulary, state: int, base: int, rounds: npt.NDArray[np.int32]
+) -> dict[int, int]:
+    """Tokens on which the state may differ from the base, and its verdict on them."""
+    from shmcache.rows.kernels import walk_difference
+
+    trie = vocabulary.trie
+    positions, verdicts = np.zeros(trie.token_count, dtype=np.int32), np.zeros(trie.token_count, dtype=np.uint8)
+    room = front(trie.longest_token_bytes)
+    arrays = automaton_arrays(automaton), trie_arrays(vocabulary)
+    count = walk_difference(*arrays, state, base, rounds, 0, room, positions, verdicts)
+    places = positions[:count].tolist()
+    assert places == sorted(set(places))
+    return dict(zip(trie.token_order[places].tolist(), verdicts[:count].tolist(), strict=True))
+
+
+def row_from(base: Row, changed: dict[int, int]) -> Row:
+    """The base's row with the verdicts put over it."""
+    found = dict.fromkeys(base.accepted, ACCEPTED) | dict.fromkeys(base.uncertain, UNCERTAIN) | changed
+    accepted, uncertain = (
+        {number for number, verdict in found.items() if verdict == one} for one in (ACCEPTED, UNCERTAIN)
+    )
+    return Row(frozenset(accepted), frozenset(uncertain))
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_walk_difference(seed: int) -> None:
     """Put over the row of any other state of the rule, the difference gives the state's own row."""
-    from shmcache.rows.kernels import ACCEPTED, UNCERTAIN, walk_difference
-
     rng = Random(seed)
     met = {0: 0, ACCEPTED: 0, UNCERTAIN: 0}
     saved = 0
     for _ in range(12):
         vocabulary = random_vocabulary(rng)
-        trie = vocabulary.trie
         automaton = automaton_of(Grammar({"root": Regular(random_automaton(rng))}, "root"))
-        if automaton is None:
-            continue
+        assert automaton is not None
         assert not len(automaton.call_rule)
-        positions, verdicts = np.zeros(trie.token_count, dtype=np.int32), np.zeros(trie.token_count, dtype=np.uint8)
-        for walk in range(6):
-            # Every other walk goes without the classes, so that both reasons to stop are met.
-            rounds = state_rounds(automaton, 0, trie.longest_token_bytes, Budget())[: walk % 2 * 100]
+        rounds = state_rounds(automaton, 0, vocabulary.trie.longest_token_bytes, Budget())
+        for walked in range(6):
             state, base = rng.randrange(automaton.state_count), rng.randrange(automaton.state_count)
             row, base_row = (row_of(automaton, one, vocabulary) for one in (state, base))
-            count = walk_difference(
-                automaton_arrays(automaton),
-                trie_arrays(vocabulary),
-                state,
-                base,
-                rounds,
-                0,
-                front(trie.longest_token_bytes),
-                positions,
-                verdicts,
-            )
-            places = positions[:count].tolist()
-            assert places == sorted(set(places))
-            found = dict.fromkeys(base_row.accepted, ACCEPTED)
-            found |= dict.fromkeys(base_row.uncertain, UNCERTAIN)
-            for number, verdict in zip(trie.token_order[places].tolist(), verdicts[:count].tolist(), strict=True):
-                found[number] = verdict
+            # Every other walk goes without the classes, so that both reasons to stop are met.
+            changed = difference(automaton, vocabulary, state, base, rounds[: walked % 2 * 100])
+            assert row_from(base_row, changed) == row
+            for verdict in changed.values():
                 met[verdict] += 1
-            assert {number for number, verdict in found.items() if verdict == ACCEPTED} == row.accepted
-            assert {number for number, verdict in found.items() if verdict == UNCERTAIN} == row.uncertain
-            saved += trie.token_count - count
+            saved += vocabulary.trie.token_count - len(changed)
     assert min(met.values()) > 5
     assert saved > 100, "the walk stops where both are in the same state"
+
+
+def test_walk_difference_stops_only_where_no_byte_that_is_left_can_tell() -> None:
+    """At most nine times a letter: how many are left tells two states apart by that many bytes, and no fewer."""
+    letter = Dfa((((97, 97, 1),), ()), (False, True))
+    automaton = automaton_of(Grammar({"root": Regular(repeat(letter, 0, 9, Budget()))}, "root"))
+    assert automaton is not None
+    for longest in range(1, 11):
+        vocabulary = Vocabulary([b"a" * length for length in range(1, longest + 1)])
+        rounds = state_rounds(automaton, 0, longest, Budget())
+        for state in range(automaton.state_count):
+            for base in range(automaton.state_count):
+                row, base_row = (row_of(automaton, one, vocabulary) for one in (state, base))
+                changed = difference(automaton, vocabulary, state, base, rounds)
+                assert row_from(base_row, changed) == row
+                if row == base_row:
+                    assert not changed, "nothing is looked at twice"
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -179,8 +203,6 @@ def test_open_start_and_advance(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_resolve_tokens(seed: int, remembers: bool) -> None:
     """From entries with real stacks; tokens in the order of the trie share the levels of their beginnings."""
-    from shmcache.rows.kernels import ACCEPTED
-
     rng = Random(seed)
     met: dict[int, int] = {0: 0, ACCEPTED: 0}
     for _ in range(20):
