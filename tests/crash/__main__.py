@@ -10,6 +10,7 @@ import argparse
 import logging
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
+    # Told to end, it cleans up as at any other end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--all", action="store_true", help="every step of the restart at every step: takes hours")
     parser.add_argument("--sample", action="store_true", help="every eleventh step only: takes a quarter of a minute")

@@ -8,12 +8,15 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from functools import partial
 
 
 def main() -> int:
+    # Told to end, it cleans up as at any other end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     kind = sys.argv[1] if len(sys.argv) > 1 else "pages"
     every = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     runtime_directory = tempfile.mkdtemp(prefix="shmcache-tmpfs-", dir="/dev/shm")
