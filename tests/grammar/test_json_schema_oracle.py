@@ -69,6 +69,14 @@ APPLICATORS = merged(
     optional("allOf", BRANCHES),
     optional("oneOf", BRANCHES),
     optional("$ref", st.sampled_from(["#/$defs/one", "#/$defs/two", "#"])),
+    optional("not", MAYBE_SCHEMA),
+    optional("if", MAYBE_SCHEMA),
+    optional("then", MAYBE_SCHEMA),
+    optional("else", MAYBE_SCHEMA),
+    optional(
+        "dependentRequired", st.dictionaries(st.sampled_from(NAMES), st.lists(st.sampled_from(NAMES)), max_size=2)
+    ),
+    optional("dependentSchemas", st.dictionaries(st.sampled_from(NAMES), MAYBE_SCHEMA, max_size=2)),
 )
 SCHEMAS: st.SearchStrategy[Any] = st.one_of(
     st.booleans(),

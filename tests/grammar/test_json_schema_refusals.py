@@ -88,11 +88,8 @@ def test_malformed_and_unsatisfiable_schemas_are_source_errors(schema: Any, poin
     assert caught.value.pointer == pointer
 
 
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 REFUSED: list[tuple[Any, str, str]] = [
-    ({"not": {"type": "integer"}}, "not", "/not"),
-    ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "oneOf", "/oneOf"),
-    ({"if": {}, "then": {}}, "if", "/if"),
-    ({"if": {}, "else": {}}, "if", "/if"),
     ({"$dynamicRef": "#a"}, "$dynamicRef", "/$dynamicRef"),
     ({"$recursiveRef": "#"}, "$recursiveRef", "/$recursiveRef"),
     ({"uniqueItems": True}, "uniqueItems", "/uniqueItems"),
@@ -100,15 +97,11 @@ REFUSED: list[tuple[Any, str, str]] = [
     ({"unevaluatedItems": False}, "unevaluatedItems", "/unevaluatedItems"),
     ({"minProperties": 1}, "minProperties", "/minProperties"),
     ({"maxProperties": 1}, "maxProperties", "/maxProperties"),
-    ({"dependentRequired": {"a": ["b"]}}, "dependentRequired", "/dependentRequired"),
-    ({"dependentSchemas": {"a": {}}}, "dependentSchemas", "/dependentSchemas"),
-    ({"dependencies": {"a": ["b"]}}, "dependencies", "/dependencies"),
     ({"unevaluatedProperties": False}, "unevaluatedProperties", "/unevaluatedProperties"),
-    ({"contentEncoding": "base64"}, "contentEncoding", "/contentEncoding"),
-    ({"contentMediaType": "a/b"}, "contentMediaType", "/contentMediaType"),
-    ({"contentSchema": {"type": "null"}}, "contentSchema", "/contentSchema"),
+    ({"$schema": DRAFT_7, "contentEncoding": "base64"}, "contentEncoding", "/contentEncoding"),
+    ({"$schema": DRAFT_7, "contentMediaType": "a/b"}, "contentMediaType", "/contentMediaType"),
     ({"format": "idn-hostname"}, "format", "/format"),
-    ({"items": {"anyOf": [{}, {"not": {}}]}}, "not", "/items/anyOf/1/not"),
+    ({"items": {"anyOf": [{}, {"contains": {}}]}}, "contains", "/items/anyOf/1/contains"),
     ({"$ref": "https://example.com/x.json"}, "$ref", "/$ref"),
     ({"$ref": "other.json#/a"}, "$ref", "/$ref"),
     ({"pattern": "(?<=a)b"}, "look-behind", "/pattern"),

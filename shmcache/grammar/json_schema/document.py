@@ -45,6 +45,8 @@ class Document:
         self._structures = _Structures()
         self._places = [Place(True, "", ""), Place(False, "", "")]
         self._ids: dict[tuple[int, str], int] = {}
+        self._complements: dict[tuple[int, ...], int] = {}
+        self._complemented: dict[int, tuple[int, ...]] = {}
         self._index = _Index(root, budget)
         self.draft = self._index.draft
         self.root = self.schema_id(root, "", "")
@@ -73,6 +75,25 @@ class Document:
     def constant_id(self, value: Any, pointer: str) -> int:
         """The id of the schema that admits ``value`` only."""
         return self.schema_id({"const": value}, pointer, "")
+
+    def complement_id(self, schema_ids: tuple[int, ...]) -> int:
+        """The id of a schema, made up here, that admits what does not satisfy all of these schemas."""
+        if not schema_ids or FALSE in schema_ids:
+            return TRUE if schema_ids else FALSE
+        inner = self._complemented.get(schema_ids[0]) if len(schema_ids) == 1 else None
+        if inner is not None and len(inner) == 1:
+            return inner[0]
+        known = self._complements.get(schema_ids)
+        if known is None:
+            self._budget.spend_edges()
+            known = self._complements[schema_ids] = len(self._places)
+            self._complemented[known] = schema_ids
+            self._places.append(Place(True, self._places[schema_ids[0]].pointer, ""))
+        return known
+
+    def complemented(self, schema_id: int) -> tuple[int, ...] | None:
+        """The schemas of which :meth:`complement_id` made this one; None for one of the document."""
+        return self._complemented.get(schema_id)
 
     def resolve(self, reference: str, place: Place, pointer: str) -> int:
         """The id of the schema that ``reference``, standing at ``place``, means; ``pointer`` is that of the keyword."""

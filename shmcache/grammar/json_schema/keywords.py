@@ -97,15 +97,20 @@ class Keywords:
             for at, one in enumerate(self.values(name))
         )
 
-    def named_children(self, name: str) -> dict[str, int]:
-        """The ids of the schemas in the object under ``name``, in order; empty when absent."""
+    def map(self, name: str) -> dict[str, Any]:
+        """An object; empty when absent."""
         value = self.schema.get(name, {})
         if not isinstance(value, dict):
             raise self.malformed(name, "an object")
-        return {
-            one: self._document.schema_id(inner, self.pointer(name, one), self.place.base)
-            for one, inner in value.items()
-        }
+        return value
+
+    def named_children(self, name: str) -> dict[str, int]:
+        """The ids of the schemas in the object under ``name``, in order; empty when absent."""
+        return {one: self.inner_child(name, one) for one in self.map(name)}
+
+    def inner_child(self, name: str, inner: str) -> int:
+        """The id of one schema in the object under ``name``."""
+        return self._document.schema_id(self.schema[name][inner], self.pointer(name, inner), self.place.base)
 
 
 def exact_number(value: Any) -> Number | None:

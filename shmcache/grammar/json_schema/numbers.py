@@ -21,7 +21,7 @@ from shmcache.grammar.json_schema.number_automata import any_integer, any_number
 from shmcache.grammar.json_schema.rules import Rules
 from shmcache.limits import Budget
 from shmcache.regular.dfa import EMPTY_LANGUAGE, Dfa
-from shmcache.regular.operations import intersect, unite, words
+from shmcache.regular.operations import intersect, subtract, unite, words
 
 NUMBER_DIGITS_MAX = 4_000
 """Most digits a bound may have when written without exponent."""
@@ -34,6 +34,7 @@ class NumberSet:
     low, high: bounds; None: none. ``low_is_open``: the bound itself is excluded.
     divisors: numbers of which the number must be a multiple.
     spellings: JSON texts of numbers, to one of which the number is equal; None: any number.
+    non_divisors: numbers of none of which the number is a multiple. excluded: numbers to which it is not equal.
     """
 
     is_integer: bool = False
@@ -43,6 +44,8 @@ class NumberSet:
     high_is_open: bool = False
     divisors: frozenset[Number] = frozenset()
     spellings: frozenset[str] | None = None
+    non_divisors: frozenset[Number] = frozenset()
+    excluded: frozenset[Number] = frozenset()
 
 
 ANY_NUMBER = NumberSet()
@@ -94,12 +97,31 @@ def intersect_numbers(first: NumberSet, second: NumberSet) -> NumberSet:
         is_integer=first.is_integer or second.is_integer,
         divisors=first.divisors | second.divisors,
         spellings=_common(first.spellings, second.spellings),
+        non_divisors=first.non_divisors | second.non_divisors,
+        excluded=first.excluded | second.excluded,
     )
     if second.low is not None:
         result = _bounded(result, second.low, is_low=True, is_open=second.low_is_open)
     if second.high is not None:
         result = _bounded(result, second.high, is_low=False, is_open=second.high_is_open)
     return result
+
+
+def complement_numbers(numbers: NumberSet) -> tuple[NumberSet, ...]:
+    """The numbers that fail a field, one record for each field."""
+    failing: list[NumberSet] = []
+    if numbers.low is not None:
+        failing.append(NumberSet(high=numbers.low, high_is_open=not numbers.low_is_open))
+    if numbers.high is not None:
+        failing.append(NumberSet(low=numbers.high, low_is_open=not numbers.high_is_open))
+    divisors = {*numbers.divisors, 1} if numbers.is_integer else numbers.divisors
+    failing.extend(NumberSet(non_divisors=frozenset((divisor,))) for divisor in sorted(divisors))
+    failing.extend(NumberSet(divisors=frozenset((divisor,))) for divisor in sorted(numbers.non_divisors))
+    if numbers.spellings is not None:
+        failing.append(NumberSet(excluded=frozenset(map(Decimal, numbers.spellings))))
+    if numbers.excluded:
+        failing.append(constant_numbers(numbers.excluded))
+    return tuple(failing)
 
 
 def _common(first: frozenset[str] | None, second: frozenset[str] | None) -> frozenset[str] | None:
@@ -162,12 +184,18 @@ class Numbers:
             result = any_integer(self._canonical)
         elif numbers.is_integer:
             result = integers_between(interval, self._canonical, budget)
-        elif interval.is_everything and not numbers.divisors:
+        elif interval.is_everything and not (numbers.divisors or numbers.non_divisors or numbers.excluded):
             result = any_number()
         else:
-            result = numbers_between(interval, budget, with_exponents=not numbers.divisors)
+            with_exponents = not (numbers.divisors or numbers.non_divisors)
+            result = numbers_between(interval, budget, with_exponents=with_exponents)
         for divisor in sorted(numbers.divisors):
             result = intersect(result, multiples(_checked(divisor), budget), budget)
+        for divisor in sorted(numbers.non_divisors):
+            result = subtract(result, multiples(_checked(divisor), budget), budget)
+        for value in sorted(numbers.excluded):
+            point = Interval.between(_checked(value), _checked(value), False, False)
+            result = subtract(result, numbers_between(point, budget, with_exponents=True), budget)
         return result
 
     def _constants(self, numbers: NumberSet, spellings: frozenset[str]) -> Dfa:
@@ -183,7 +211,13 @@ def _satisfies(value: Decimal, numbers: NumberSet) -> bool:
         return False
     if numbers.high is not None and (value > numbers.high or (numbers.high_is_open and value == numbers.high)):
         return False
-    return all(Fraction(_checked(value)) % Fraction(_checked(divisor)) == 0 for divisor in numbers.divisors)
+    if value in numbers.excluded or any(_is_multiple(value, divisor) for divisor in numbers.non_divisors):
+        return False
+    return all(_is_multiple(value, divisor) for divisor in numbers.divisors)
+
+
+def _is_multiple(value: Decimal, divisor: Number) -> bool:
+    return Fraction(_checked(value)) % Fraction(_checked(divisor)) == 0
 
 
 def _forms(spelling: str, canonical: bool, *, is_integer: bool) -> Iterable[str]:

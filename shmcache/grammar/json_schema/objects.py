@@ -123,8 +123,11 @@ def constant_object(members: dict[str, Node]) -> ObjectSet:
     return ObjectSet(tuple(members.items()), tuple(members), NEVER, Openness.STATED)
 
 
-def intersect_objects(first: ObjectSet, second: ObjectSet) -> ObjectSet:
-    """Objects of both; the names of ``first`` keep their order and those that only ``second`` has follow."""
+def intersect_objects(first: ObjectSet, second: ObjectSet) -> ObjectSet | None:
+    """Objects of both; the names of ``first`` keep their order and those that only ``second`` has follow.
+
+    None when it is plain that there are none: a required name must be absent.
+    """
     if first == ANY_OBJECT:
         return second
     if second == ANY_OBJECT:
@@ -134,6 +137,8 @@ def intersect_objects(first: ObjectSet, second: ObjectSet) -> ObjectSet:
     for name, node in other_values.items():
         if name not in merged:
             merged[name] = both(first.extra, node)
+    if any(merged.get(name) == NEVER for name in (*first.required, *second.required)):
+        return None
     return ObjectSet(
         tuple(merged.items()),
         tuple(dict.fromkeys(first.required + second.required)),

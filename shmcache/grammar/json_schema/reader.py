@@ -1,7 +1,7 @@
 """From schemas to shapes: what all keywords of a schema together admit.
 
-Owns the reading of keywords and the following of references and applicators (``$ref``, ``allOf``, ``anyOf``,
-``oneOf``). Must never know how an instance is spelt.
+Owns the reading of keywords and the following of references and of the applicators that concern the same value. Must
+never know how an instance is spelt.
 
 Every keyword that JSON Schema defines is enforced, refused, or known to constrain nothing; others are annotations by
 the standard. Siblings of a reference apply together with it, except where the document declares a draft (up to 7) in
@@ -17,6 +17,14 @@ from typing import Any
 from shmcache.errors import SourceError, UnsupportedError
 from shmcache.grammar.json_schema import arrays, objects
 from shmcache.grammar.json_schema.arrays import ANY_ARRAY, ArraySet, constant_array, read_arrays
+from shmcache.grammar.json_schema.complements import (
+    NotComputableError,
+    complement,
+    having,
+    of_objects,
+    unless_object,
+    without,
+)
 from shmcache.grammar.json_schema.document import FALSE, TRUE, Document
 from shmcache.grammar.json_schema.keywords import Keywords, Number, exact_number
 from shmcache.grammar.json_schema.nodes import Node, both, node_of
@@ -34,16 +42,24 @@ _BESIDE_REFERENCE = ANNOTATIONS | {"$ref", "$schema", "$id", "id", "$defs", "def
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """One schema: what its own keywords admit, and the schemas that apply to the same value."""
+    """One schema: what its own keywords admit, and the schemas that apply to the same value.
+
+    failing: not all of these are satisfied. condition: ``if``, ``then``, ``else``. dependent: objects with a member of
+    that name satisfy the schema.
+    """
 
     own: Shape
     all_of: tuple[int, ...] = ()
     any_of: tuple[int, ...] | None = None
     one_of: tuple[int, ...] | None = None
+    failing: tuple[int, ...] | None = None
+    condition: tuple[int, int, int] | None = None
+    dependent: tuple[tuple[str, int], ...] = ()
 
     @property
     def in_place(self) -> tuple[int, ...]:
-        return (*self.all_of, *(self.any_of or ()), *(self.one_of or ()))
+        groups = (self.all_of, self.any_of, self.one_of, self.failing, self.condition)
+        return (*(one for group in groups for one in group or ()), *(one for _, one in self.dependent))
 
 
 class Reader:
@@ -67,6 +83,7 @@ class Reader:
         self._is_satisfiable = is_satisfiable
         self._readings: dict[int, _Reading] = {}
         self._shapes: dict[int, Shape] = {TRUE: EVERYTHING, FALSE: NOTHING}
+        self._inexact: set[int] = set()  # schemas whose shapes admit too much, because something was ignored
 
     def shape(self, node: Node) -> Shape:
         """The values that satisfy all schemas of the node."""
@@ -101,33 +118,85 @@ class Reader:
         return self._shapes[wanted]
 
     def _combined(self, schema_id: int, reading: _Reading) -> Shape:
+        ignored_count = self._refusals.refused_count
         result = reading.own
         for one in reading.all_of:
-            result = intersect(result, self._shapes[one], self._budget)
-        for group in (reading.any_of, reading.one_of):
-            if group is not None:
-                result = intersect(result, unite(self._shapes[one] for one in group), self._budget)
+            result = self._both(result, self._shapes[one])
+        if reading.any_of is not None:
+            result = self._both(result, unite(self._shapes[one] for one in reading.any_of))
         if reading.one_of is not None:
-            self._check_exclusive(schema_id, reading.one_of)
+            result = self._both(result, self._exactly_one(schema_id, reading.one_of))
+        if reading.failing is not None:
+            failing = [self._failing(schema_id, one, "not") for one in reading.failing]
+            result = self._both(result, unite(failing))
+        if reading.condition is not None:
+            result = self._both(result, self._conditional(schema_id, *reading.condition))
+        for name, one in reading.dependent:
+            present = self._both(of_objects(having(name)), self._shapes[one])
+            result = self._both(result, unite((unless_object(without(name)), present)))
+        is_ignored = self._refusals.refused_count > ignored_count
+        if is_ignored or not self._inexact.isdisjoint(reading.in_place):
+            self._inexact.add(schema_id)
         return result
 
-    def _check_exclusive(self, schema_id: int, branches: tuple[int, ...]) -> None:
-        """Refuses ``oneOf`` unless no value of the schema satisfies two branches, in which case it is ``anyOf``."""
+    def _both(self, first: Shape, second: Shape) -> Shape:
+        return intersect(first, second, self._budget)
+
+    def _failing(self, schema_id: int, inner: int, keyword: str) -> Shape:
+        """What does not satisfy ``inner``; refused, and everything, where that cannot be told."""
+        try:
+            if inner in self._inexact:
+                raise NotComputableError("a part of it is ignored")
+            return complement(self._shapes[inner], self._complement_of, self._budget)
+        except NotComputableError as error:
+            place = self._document.place(schema_id)
+            is_made_up = self._document.complemented(schema_id) is not None
+            pointer = place.pointer if is_made_up else f"{place.pointer}/{keyword}"
+            message = f"{keyword!r} needs what a schema does not admit: {error}"
+            self._refusals.refuse(UnsupportedError(message, feature=keyword, pointer=pointer))
+            return EVERYTHING
+
+    def _complement_of(self, node: Node) -> Node:
+        return node_of(self._document.complement_id(node))
+
+    def _conditional(self, schema_id: int, condition: int, then: int, otherwise: int) -> Shape:
+        holds = self._both(self._shapes[condition], self._shapes[then])
+        if otherwise == FALSE:
+            return holds
+        return unite((holds, self._both(self._failing(schema_id, condition, "if"), self._shapes[otherwise])))
+
+    def _exactly_one(self, schema_id: int, branches: tuple[int, ...]) -> Shape:
+        """Each branch without those others that may have values in common with it."""
         if self._is_satisfiable is None:
-            return
+            self._inexact.add(schema_id)
+            return unite(self._shapes[one] for one in branches)
+        overlapping: dict[int, list[int]] = {at: [] for at in range(len(branches))}
         for at, one in enumerate(branches):
             for after, other in enumerate(branches[at + 1 :], at + 1):
                 if self._is_satisfiable(both(node_of(schema_id), both(node_of(one), node_of(other)))):
-                    pointer = f"{self._document.place(schema_id).pointer}/oneOf"
-                    message = f"branches {at} and {after} of 'oneOf' may have values in common"
-                    self._refusals.refuse(UnsupportedError(message, feature="oneOf", pointer=pointer))
-                    return
+                    overlapping[at].append(other)
+                    overlapping[after].append(one)
+        shapes: list[Shape] = []
+        for at, one in enumerate(branches):
+            shape = self._shapes[one]
+            for other in overlapping[at]:
+                shape = self._both(shape, self._failing(schema_id, other, "oneOf"))
+            shapes.append(shape)
+        return unite(shapes)
 
     def _reading(self, schema_id: int) -> _Reading:
         known = self._readings.get(schema_id)
         if known is None:
             self._budget.spend_states()
-            known = self._readings[schema_id] = self._read(Keywords(self._document, self._document.place(schema_id)))
+            complemented = self._document.complemented(schema_id)
+            ignored_count = self._refusals.refused_count
+            if complemented is not None:
+                known = _Reading(EVERYTHING, failing=complemented)
+            else:
+                known = self._read(Keywords(self._document, self._document.place(schema_id)))
+            if self._refusals.refused_count > ignored_count:
+                self._inexact.add(schema_id)
+            self._readings[schema_id] = known
         return known
 
     def _read(self, keywords: Keywords) -> _Reading:
@@ -141,13 +210,41 @@ class Reader:
                     self._refusals.warn("$ref", pointer, "in the declared draft the siblings of '$ref' are ignored")
                 return _Reading(EVERYTHING, target)
         shape = self._own_shape(keywords)
-        self._refusals.check(keywords, shape)
+        self._refusals.check(keywords, shape, self._document.draft)
+        failing, affirmed = self._negated(keywords)
         return _Reading(
             shape,
-            (*target, *(self._branches(keywords, "allOf") or ())),
+            (*target, *affirmed, *(self._branches(keywords, "allOf") or ())),
             self._branches(keywords, "anyOf"),
             self._branches(keywords, "oneOf"),
+            failing,
+            self._condition(keywords),
+            self._dependent(keywords),
         )
+
+    def _negated(self, keywords: Keywords) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
+        """The schema under ``not``; or under two of them, where it is affirmed without any complement."""
+        if "not" not in keywords:
+            return None, ()
+        inner = keywords.child("not")
+        place = self._document.place(inner)
+        if isinstance(place.schema, dict) and place.schema.keys() - ANNOTATIONS == {"not"}:
+            return None, (Keywords(self._document, place).child("not"),)
+        return (inner,), ()
+
+    def _condition(self, keywords: Keywords) -> tuple[int, int, int] | None:
+        if "if" not in keywords:
+            return None
+        then, otherwise = (keywords.child(name) if name in keywords else TRUE for name in ("then", "else"))
+        return None if then == otherwise == TRUE else (keywords.child("if"), then, otherwise)
+
+    def _dependent(self, keywords: Keywords) -> tuple[tuple[str, int], ...]:
+        """The schemas of ``dependentSchemas`` and ``dependencies``; lists of names there are read with the objects."""
+        listed = list(keywords.named_children("dependentSchemas").items())
+        for name in keywords.map("dependencies"):
+            if not isinstance(keywords.schema["dependencies"][name], (list, tuple)):
+                listed.append((name, keywords.inner_child("dependencies", name)))
+        return tuple(listed)
 
     def _branches(self, keywords: Keywords, name: str) -> tuple[int, ...] | None:
         if name not in keywords:
@@ -180,6 +277,9 @@ class Reader:
             (array_set,) if "array" in types else (),
             (object_set,) if "object" in types else (),
         )
+        for name, needed in _dependent_names(keywords):
+            needing = ObjectSet(required=tuple(dict.fromkeys((name, *needed))))
+            shape = intersect(shape, unless_object(without(name), needing), self._budget)
         for name in ("const", "enum"):
             if name in keywords:
                 values = keywords.values("enum") if name == "enum" else [keywords.schema["const"]]
@@ -244,6 +344,18 @@ def _types(keywords: Keywords) -> frozenset[str] | None:
     if not all(isinstance(name, str) and name in _TYPES for name in names):
         raise keywords.malformed("type", f"one or several of {', '.join(sorted(_TYPES))}")
     return frozenset(names)
+
+
+def _dependent_names(keywords: Keywords) -> Iterable[tuple[str, tuple[str, ...]]]:
+    """(name, names that objects with a member of that name need)."""
+    for keyword in ("dependentRequired", "dependencies"):
+        for name, needed in keywords.map(keyword).items():
+            if isinstance(needed, (list, tuple)):
+                if not all(isinstance(one, str) for one in needed):
+                    raise keywords.malformed(keyword, "a map of names to arrays of names")
+                yield name, tuple(needed)
+            elif keyword == "dependentRequired":
+                raise keywords.malformed(keyword, "a map of names to arrays of names")
 
 
 def _ignore(_error: UnsupportedError) -> None:

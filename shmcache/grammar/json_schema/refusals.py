@@ -23,10 +23,6 @@ def _any_type(_shape: Shape) -> bool:
     return True
 
 
-def _strings(shape: Shape) -> bool:
-    return bool(shape.strings)
-
-
 def _arrays(shape: Shape) -> bool:
     return bool(shape.arrays)
 
@@ -44,24 +40,20 @@ def _unless(*idle: Any) -> Callable[[Any], bool]:
 
 
 REFUSED_KEYWORDS: dict[str, tuple[Callable[[Shape], bool], Callable[[Any], bool]]] = {
-    "not": (_any_type, _unless(False)),
-    "if": (_any_type, _always),
     "$dynamicRef": (_any_type, _always),
     "$recursiveRef": (_any_type, _always),
-    "contentEncoding": (_strings, _always),
-    "contentMediaType": (_strings, _always),
-    "contentSchema": (_strings, _unless(True, {})),
     "uniqueItems": (_arrays, _unless(False)),
     "contains": (_arrays, _always),
     "unevaluatedItems": (_arrays, _unless(True, {})),
     "minProperties": (_objects, _unless(0)),
     "maxProperties": (_objects, _always),
-    "dependentRequired": (_objects, _unless({})),
-    "dependentSchemas": (_objects, _unless({})),
-    "dependencies": (_objects, _unless({})),
     "unevaluatedProperties": (_objects, _unless(True, {})),
 }
 """Keyword → whether it concerns a type that the shape admits, and whether its value has any effect."""
+
+
+CONTENT_KEYWORDS = ("contentEncoding", "contentMediaType", "contentSchema")
+"""Keywords of strings that drafts up to 7 leave to the implementation, and that are annotations in later ones."""
 
 
 class Refusals:
@@ -70,6 +62,8 @@ class Refusals:
     def __init__(self, on_unsupported: str) -> None:
         self._is_error = on_unsupported == "error"
         self._warnings: dict[tuple[str, str], ir.Warning] = {}
+        self.refused_count = 0
+        """How many times something was refused and ignored."""
 
     @property
     def warnings(self) -> tuple[ir.Warning, ...]:
@@ -84,14 +78,13 @@ class Refusals:
         """Raises ``error``, or records it when unsupported keywords are to be ignored."""
         if self._is_error:
             raise error
+        self.refused_count += 1
         self.warn(error.feature, error.pointer or "", error.message)
 
-    def check(self, keywords: Keywords, shape: Shape) -> None:
+    def check(self, keywords: Keywords, shape: Shape, draft: int) -> None:
         """Refuses every keyword that would narrow ``shape`` and is not enforced."""
         for name, (concerns, has_effect) in REFUSED_KEYWORDS.items():
-            if name not in keywords or (name == "if" and "then" not in keywords and "else" not in keywords):
-                continue
-            if concerns(shape) and has_effect(keywords.schema[name]):
+            if name in keywords and concerns(shape) and has_effect(keywords.schema[name]):
                 self.refuse(
                     UnsupportedError(
                         f"the keyword {name!r} is not enforced", feature=name, pointer=keywords.pointer(name)
@@ -99,6 +92,17 @@ class Refusals:
                 )
         if shape.strings:
             self._check_format(keywords)
+            for name in CONTENT_KEYWORDS:
+                if name in keywords:
+                    self._check_content(name, keywords, draft)
+
+    def _check_content(self, name: str, keywords: Keywords, draft: int) -> None:
+        pointer = keywords.pointer(name)
+        if draft <= 7:
+            message = f"the keyword {name!r} is not enforced"
+            self.refuse(UnsupportedError(message, feature=name, pointer=pointer))
+        else:
+            self.warn(name, pointer, f"the keyword {name!r} is an annotation by the standard")
 
     def _check_format(self, keywords: Keywords) -> None:
         name = keywords.text("format")

@@ -13,7 +13,7 @@ would have six times the states, and the matcher could never tell that only one 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from shmcache.errors import SourceError, UnsupportedError
@@ -41,10 +41,11 @@ from shmcache.regular.operations import (
 
 @dataclass(frozen=True, slots=True, order=True)
 class Condition:
-    """That the regular expression ``text`` is found in a string, or that the string has the format ``text``."""
+    """That the regular expression ``text`` is found in a string, or that the string has the format ``text``; or not."""
 
     kind: str  # "pattern" or "format"
     text: str
+    holds: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +53,27 @@ class StringSet:
     """All strings that satisfy every field.
 
     minimum, maximum: length in code points; None: no bound.
-    conditions: each of which holds. constants: the strings that are admitted at all; None: all.
+    conditions: all of which are met. constants: the strings that are admitted at all; None: all.
+    excluded: strings that are not admitted.
     """
 
     minimum: int = 0
     maximum: int | None = None
     conditions: frozenset[Condition] = frozenset()
     constants: frozenset[str] | None = None
+    excluded: frozenset[str] = frozenset()
 
     @property
     def is_mere_length(self) -> bool:
         """Whether only the length is constrained."""
-        return not self.conditions and self.constants is None
+        return not self.conditions and self.constants is None and not self.excluded
 
     @property
     def has_name_spelling(self) -> bool:
         """Whether the strings are spelt like names."""
-        return self.constants is not None or any(condition.kind == "format" for condition in self.conditions)
+        return self.constants is not None or any(
+            condition.kind == "format" and condition.holds for condition in self.conditions
+        )
 
 
 ANY_STRING = StringSet()
@@ -86,7 +91,22 @@ def intersect_strings(first: StringSet, second: StringSet) -> StringSet:
         min(bounds, default=None),
         first.conditions | second.conditions,
         constants,
+        first.excluded | second.excluded,
     )
+
+
+def complement_strings(strings: StringSet) -> tuple[StringSet, ...]:
+    """The strings that fail a field, one record for each field."""
+    failing = [StringSet(conditions=frozenset((replace(one, holds=not one.holds),))) for one in strings.conditions]
+    if strings.minimum:
+        failing.append(StringSet(maximum=strings.minimum - 1))
+    if strings.maximum is not None:
+        failing.append(StringSet(minimum=strings.maximum + 1))
+    if strings.constants is not None:
+        failing.append(StringSet(excluded=strings.constants))
+    if strings.excluded:
+        failing.append(StringSet(constants=strings.excluded))
+    return tuple(failing)
 
 
 def unite_constant_strings(sets: Iterable[StringSet]) -> list[StringSet]:
@@ -166,14 +186,20 @@ class Strings:
 
     def _make_text_automaton(self, strings: StringSet) -> Dfa:
         budget = self._budget
-        conditions = [self._condition(one) for one in sorted(strings.conditions)]
+        conditions = [(self._condition(one), one.holds) for one in sorted(strings.conditions)]
         if strings.constants is not None:
             return words([text for text in sorted(strings.constants) if _satisfies(text, strings, conditions)], budget)
         result: Dfa | None = None
         if strings.minimum or strings.maximum is not None:
             result = length_between(strings.minimum, strings.maximum, budget)
-        for condition in conditions:
-            result = condition if result is None else intersect(result, condition, budget)
+        for condition, holds in conditions:
+            if holds:
+                result = condition if result is None else intersect(result, condition, budget)
+            else:
+                result = subtract(everything(ANY) if result is None else result, condition, budget)
+        if strings.excluded:
+            excluded = words(sorted(strings.excluded), budget)
+            result = subtract(everything(ANY) if result is None else result, excluded, budget)
         return everything(ANY) if result is None else result
 
     def expression(self, sets: tuple[StringSet, ...], rules: Rules) -> Expression:
@@ -217,9 +243,13 @@ class Strings:
         return Regular(self.spelled_as_name(text))
 
 
-def _satisfies(text: str, strings: StringSet, conditions: list[Dfa]) -> bool:
-    if len(text) < strings.minimum or (strings.maximum is not None and len(text) > strings.maximum):
+def _satisfies(text: str, strings: StringSet, conditions: list[tuple[Dfa, bool]]) -> bool:
+    if (
+        text in strings.excluded
+        or len(text) < strings.minimum
+        or (strings.maximum is not None and len(text) > strings.maximum)
+    ):
         return False
     if any("\ud800" <= character <= "\udfff" for character in text):
         return False  # a lone surrogate has no UTF-8
-    return all(condition.accepts(map(ord, text)) for condition in conditions)
+    return all(condition.accepts(map(ord, text)) == holds for condition, holds in conditions)
