@@ -107,6 +107,10 @@ class Arena:
             flat = self._tokens.flat
             start, stop = int(flat.offsets[token_id]), int(flat.offsets[token_id + 1])
             after = self._advance(configuration, flat.blob, start, stop)
+            if self._remembered >= REMEMBERED_STEPS_MAX:
+                # Not only new configurations cost memory: each of few can have a transition for every token.
+                self._forget()
+                configuration.after.clear()
             configuration.after[token_id] = after
             self._remembered += 1
         return after

@@ -103,6 +103,20 @@ def test_what_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None
     assert allowed(matcher, VOCABULARY.width) == allowed(GrammarMatcher(grammar), VOCABULARY.width)
 
 
+def test_transitions_have_the_same_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One configuration that every token leads back to, or that rejects every token, remembers no more than many do."""
+    monkeypatch.setattr(arena_module, "REMEMBERED_STEPS_MAX", 100)
+    tokens = [bytes([first, second]) for first in b"abAB" for second in range(97, 197)]
+    vocabulary = Vocabulary(tokens)
+    letters = Choice(tuple(Literal(bytes([byte])) for byte in range(97, 197)))
+    grammar = compiled(Grammar({"root": Repeat(letters, 0, None)}, "root"), vocabulary)
+    matcher = GrammarMatcher(grammar)
+    for token, data in enumerate(tokens):
+        assert matcher.accept_token(token) is data[:1].islower()
+        assert len(matcher._configuration.after) <= 101
+        assert sum(len(one.after) for one in grammar.arena()._known.values()) <= 101
+
+
 def test_large_configurations_and_masks_count_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is bounded is memory: a configuration of many entries counts as many small ones."""
     monkeypatch.setattr(arena_module, "REMEMBERED_STEPS_MAX", 60)
