@@ -8,7 +8,9 @@ A configuration is a set of (state, stack) pairs. Kernels work it out; a step on
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +67,7 @@ class Arena:
         self._known: dict[bytes, Configuration] = {}
         self._remembered = 0
         self.start = self._start()
+        _arenas.add(self)
 
     @property
     def is_full(self) -> bool:
@@ -248,3 +251,15 @@ class Arena:
                     return None
                 forced = low
         return forced
+
+
+_arenas: weakref.WeakSet[Arena] = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    """The thread that held a lock is not here. It left no table half-written: no thread forks while a kernel runs."""
+    for arena in list(_arenas):
+        arena._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -5,6 +5,7 @@ Owns the image, whatever keeps its bytes in memory, and the arena that new match
 
 from __future__ import annotations
 
+import os
 import threading
 
 from shmcache.errors import SegmentError
@@ -13,11 +14,22 @@ from shmcache.image.image import Image
 from shmcache.matcher.arena import Arena
 from shmcache.vocabulary.vocabulary import Vocabulary
 
+_beginning = threading.Lock()
+"""Held while an arena is made; one for all grammars, so that a forked child has one to make anew."""
+
+
+def _after_fork_in_child() -> None:
+    global _beginning
+    _beginning = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
 
 class CompiledGrammar:
     """Immutable and shared by any number of matchers and threads; its bytes may lie in shared memory."""
 
-    __slots__ = ("_arena", "_image", "_lock", "_memory_size_bytes", "_vocabulary", "generation")
+    __slots__ = ("_arena", "_image", "_memory_size_bytes", "_vocabulary", "generation")
 
     def __init__(self, image: Image, vocabulary: Vocabulary, *, generation: int, memory_size_bytes: int) -> None:
         """``generation`` is 0 for a private compile. Raises :class:`SegmentError` for another vocabulary's image."""
@@ -28,7 +40,6 @@ class CompiledGrammar:
         self._vocabulary = vocabulary
         self._memory_size_bytes = memory_size_bytes
         self._arena: Arena | None = None
-        self._lock = threading.Lock()
         self.generation = generation
 
     @property
@@ -60,7 +71,7 @@ class CompiledGrammar:
         """The arena for a matcher that begins now."""
         arena = self._arena
         if arena is None or arena.is_full:
-            with self._lock:
+            with _beginning:
                 arena = self._arena
                 if arena is None or arena.is_full:
                     arena = self._arena = Arena(self._image, self._vocabulary)

@@ -27,6 +27,15 @@ _in_process = threading.Lock()
 _LOCK_NAME = "shmcache-kernels.lock"
 
 
+def _after_fork_in_child() -> None:
+    """The thread that was making the kernels ready is not here."""
+    global _in_process
+    _in_process = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
 def _log(message: str) -> None:
     _logger.info("%s", message)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import threading
+import warnings
 import weakref
 from random import Random
 
@@ -14,12 +17,14 @@ from shmcache.errors import LimitError
 from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Regular, Repeat, Sequence
 from shmcache.limits import Budget
 from shmcache.matcher import arena as arena_module
+from shmcache.matcher import compiled_grammar as compiled_grammar_module
 from shmcache.matcher.compiled_grammar import CompiledGrammar
 from shmcache.matcher.matcher import GrammarMatcher
 from shmcache.regular.code_points import ANY
 from shmcache.regular.encode import encode_json_string
 from shmcache.regular.operations import everything
 from shmcache.rows import stacks as stacks_module
+from shmcache.rows import warm_up as warm_up_module
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.matcher.support import allowed, compiled, compiled_or_none
 from tests.reference.grammars import random_grammar, random_vocabulary
@@ -279,3 +284,20 @@ def test_one_arena_for_all_who_begin_at_once() -> None:
         thread.join(5)
     assert len(arenas) == 8
     assert len(set(map(id, arenas))) == 1
+
+
+def test_a_child_forked_while_another_thread_is_at_work_goes_on() -> None:
+    grammar = compiled(NESTED, VOCABULARY)
+    matcher = GrammarMatcher(grammar)
+    with grammar.arena()._lock, compiled_grammar_module._beginning, warm_up_module._in_process:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            signal.alarm(5)
+            try:
+                fresh = GrammarMatcher(compiled(NESTED, VOCABULARY))
+                os._exit(0 if matcher.accept_token(3) and fresh.accept_token(3) else 1)
+            finally:
+                os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
