@@ -143,6 +143,8 @@ class GrammarCache:
         except ManagerUnavailable:
             if self._access.attach().is_usable:
                 raise
+            # No generation ends here, but the attachment under which grammars of before are held.
+            self._access.detach()
         finally:
             # What other threads put here meanwhile and is of before the clear.
             self._table.clear()

@@ -54,6 +54,12 @@ class ManagerAccess:
                     self._attach_by_name()
         return self.attachment
 
+    def detach(self) -> None:
+        """A new attachment in place of one to no cache: what was held under the old one is no longer valid."""
+        with self._lock:
+            if not self.attachment.is_usable:
+                self.attachment = Attachment()
+
     def link(self) -> Link:
         """A connection that was open just now. Raises :class:`ManagerUnavailable`."""
         link = self._link

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import pytest
 
+from shmcache import private
 from shmcache.client import GrammarCache
 from shmcache.client.attachment import Attachment
 from shmcache.errors import LimitError, ManagerUnavailable, SourceError, UnsupportedError
@@ -28,6 +29,7 @@ from shmcache.memory.index import IndexWriter
 from shmcache.memory.names import Namespace, object_path
 from shmcache.memory.objects import unlink_object
 from shmcache.memory.recency import create_recency
+from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.client.support import GUARD_SECONDS, VOCABULARY, FakeManager, Reply, fake_manager, image_of
 
 Client = Callable[[], GrammarCache]
@@ -281,6 +283,36 @@ def test_without_a_manager_grammars_are_compiled_here_and_said_so_once(
     assert stats["charged_bytes"]["total"] == 0
     cache.clear_cache()
     assert cache.compile_regex("ab+") is not grammar
+
+
+def test_without_a_manager_a_clear_fences_what_is_being_compiled_here(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compile_source = private.compile_source
+    is_begun, gate = threading.Event(), threading.Event()
+    compiled: list[Source] = []
+
+    def gated(source: Source, vocab: Vocabulary, *, timeout: float | None = None) -> CompiledGrammar:
+        compiled.append(source)
+        if len(compiled) == 1:
+            is_begun.set()
+            assert gate.wait(GUARD_SECONDS)
+        return compile_source(source, vocab, timeout=timeout)
+
+    monkeypatch.setattr(private, "compile_source", gated)
+    cache = client()
+    with ThreadPoolExecutor(1) as pool:
+        before = pool.submit(cache.compile_regex, "ab+")
+        try:
+            assert is_begun.wait(GUARD_SECONDS)
+            cache.clear_cache()
+        finally:
+            gate.set()
+        first = before.result(GUARD_SECONDS)
+    second = cache.compile_regex("ab+")
+    assert second is not first
+    assert compiled == [Source.regex("ab+")] * 2
+    assert cache.compile_regex("ab+") is second
 
 
 def test_without_a_manager_errors_are_the_same(client: Client) -> None:
