@@ -61,10 +61,9 @@ class Attachment:
 
     def note_local_hit(self, slot: int | None) -> None:
         """A grammar that this process held already was asked for again."""
-        row = self._row
         with self._lock:
-            row[layout.ROW_HITS] += 1
-            row[layout.ROW_LOCAL_HITS] += 1
+            self._row[layout.ROW_HITS] += 1
+            self._row[layout.ROW_LOCAL_HITS] += 1
         self._touch(slot)
 
     def note_hit(self, slot: int | None) -> None:

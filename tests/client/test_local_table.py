@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from typing import cast
 
 from shmcache.client.attachment import Attachment
 from shmcache.client.local_table import Held, LocalTable
 from shmcache.matcher.compiled_grammar import CompiledGrammar
+from shmcache.memory import layout
 from shmcache.memory.control import ControlReader, ControlWriter, control_image
 from shmcache.memory.layout import recency_size_bytes
 from shmcache.memory.names import Namespace
@@ -116,3 +118,23 @@ def test_counts_made_before_the_row_was_given_are_not_lost() -> None:
     assert shared.recency.counts(1) == ClientCounts(1, 0, 1, 1, 1)
     shared.attachment.note_miss()
     assert shared.recency.counts(1).misses == 2
+
+
+def test_a_local_hit_is_never_counted_in_a_row_that_was_given_back() -> None:
+    attachment = Attachment()
+    lent = memoryview(bytearray(8 * layout.ROW_WORDS)).cast("Q")
+    attachment.use_row(lent)
+    leave_row = attachment.leave_row
+
+    class TakenByAnotherThreadFirst:
+        def __enter__(self) -> None:
+            attachment._lock = threading.Lock()
+            leave_row()
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    attachment._lock = TakenByAnotherThreadFirst()  # type: ignore[assignment]
+    attachment.note_local_hit(None)
+    assert not any(lent)
+    assert attachment._row[layout.ROW_LOCAL_HITS] == 1
