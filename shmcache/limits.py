@@ -98,14 +98,18 @@ class Budget:
         self._tick()
 
     def share(self, part: float) -> Budget:
-        """A budget of ``part`` of what is left of this one."""
-        now = self._clock()
-        return Budget(
+        """A budget of ``part`` of the states and edges that are left of this one, with the same deadline.
+
+        Not of the time: what a compile makes would depend on how fast it was.
+        """
+        budget = Budget(
             states_max=int((self.states_max - self.states) * part),
             edges_max=int((self.edges_max - self.edges) * part),
-            seconds_max=(self._deadline_seconds - now) * part,
+            seconds_max=self.seconds_max,
             clock=self._clock,
         )
+        budget._deadline_seconds = self._deadline_seconds
+        return budget
 
     def _tick(self) -> None:
         self._ticks += 1

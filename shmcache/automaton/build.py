@@ -18,7 +18,7 @@ from shmcache.regular.dfa import Dfa
 from shmcache.regular.nfa import determinise
 
 _INLINED_SHARE = 0.25
-"""The part of what is left of a budget that the try with inlining may spend."""
+"""The part of the states and edges left of a budget that the try with inlining may spend; about a second's work."""
 
 
 def build_automaton(grammar: Grammar, budget: Budget) -> GrammarAutomaton:

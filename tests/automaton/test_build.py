@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from random import Random
 
+import numpy as np
 import pytest
 
 from shmcache.automaton import build
@@ -282,3 +284,16 @@ def test_shared_and_wide_and_recursive_rules_stay_calls() -> None:
         "small": B,
     }
     assert choose_inlined(Grammar(rules, "root", frozenset({"shared"}))) == {"small"}
+
+
+def test_the_automaton_does_not_depend_on_how_fast_it_was_made() -> None:
+    number = Sequence((Repeat(Characters(CodePoints.of((0x30, 0x39))), 1, None), Repeat(Literal(b"."), 0, 1)))
+    members = [Sequence((Literal(b"k%d:" % at), Reference("number"))) for at in range(40)]
+    tested = grammar(Sequence(tuple(members)), number=number)
+    readings = count()
+    quick = build_automaton(tested, Budget(clock=lambda: 0.0 * next(readings)))
+    second_per_reading = 0.9 * Budget().seconds_max / next(readings)
+    readings = count()
+    slow = build_automaton(tested, Budget(clock=lambda: second_per_reading * next(readings)))
+    assert quick.rule_count == 1
+    assert all(np.array_equal(one, other) for one, other in zip(quick.arrays(), slow.arrays(), strict=True))
