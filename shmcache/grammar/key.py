@@ -49,6 +49,8 @@ _REFERENCE_TO_ANNOTATION = re.compile(
     + "|".join(sorted(map(re.escape, ANNOTATIONS)))
     + r')[/"]'
 )
+# What may mean other characters with another version of Unicode: properties, and letters regardless of case.
+_OF_UNICODE_DATA = re.compile(r"\\[pP]|\(\?[a-z]*i")
 _CONSTANTS = {None: "null", True: "true", False: "false"}
 
 
@@ -271,10 +273,19 @@ class Source:
     def key(self, vocabulary_fingerprint: bytes) -> bytes:
         """The 32 bytes under which the compiled grammar is kept. The fingerprint covers the mask's width."""
         digest = blake2b(digest_size=32, person=b"shmcache source")
-        head = repr((ENGINE_VERSION, self.kind, self.options, vocabulary_fingerprint)).encode()
+        versions = (ENGINE_VERSION, self._unicode_version())
+        head = repr((versions, self.kind, self.options, vocabulary_fingerprint)).encode()
         digest.update(len(head).to_bytes(8, "little") + head)
         digest.update(_utf8(self.text))
         return digest.digest()
+
+    def _unicode_version(self) -> str | None:
+        """The version of this Python's Unicode data, where the grammar may depend on it; other Pythons have others."""
+        if self.kind not in ("json_schema", "regex") or not _OF_UNICODE_DATA.search(self.text):
+            return None
+        import unicodedata
+
+        return unicodedata.unidata_version
 
     def to_bytes(self) -> bytes:
         """The source as msgpack; :meth:`from_bytes` restores it."""

@@ -261,3 +261,26 @@ def test_foreign_bytes_are_refused() -> None:
 def test_no_bytes_whatever_raise_anything_else(data: bytes) -> None:
     with contextlib.suppress(SourceError):
         Source.from_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("source", "depends"),
+    [
+        (Source.regex(r"\p{Lu}"), True),
+        (Source.regex(r"a\P{L}"), True),
+        (Source.regex("(?i:straße)"), True),
+        (Source.regex("(?msi-s:k)"), True),
+        (Source.json_schema({"properties": {"a": {"pattern": r"^\p{Nd}$"}}}), True),
+        (Source.json_schema('{"pattern": "\\u005cp{Nd}"}'), True),
+        (Source.regex(r"(?:i|\d)(?<i>\w)"), False),
+        (Source.json_schema(SCHEMA), False),
+        (Source.ebnf('root ::= "(?i:a)"'), False),
+    ],
+)
+def test_the_version_of_unicode_enters_where_a_pattern_depends_on_it(
+    source: Source, depends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients and workers of one host may run different Pythons."""
+    before = source.key(FINGERPRINT)
+    monkeypatch.setattr("unicodedata.unidata_version", "99.0.0")
+    assert (source.key(FINGERPRINT) != before) is depends
