@@ -63,6 +63,8 @@ NARROWED: dict[str, tuple[Any, Any]] = {
     "required": ({"required": ["a"]}, {}),
     "patternProperties": ({"patternProperties": {"a": False}}, {"a": 1}),
     "propertyNames": ({"propertyNames": {"maxLength": 1}}, {"ab": 1}),
+    "minProperties": ({"minProperties": 1}, {}),
+    "maxProperties": ({"maxProperties": 0}, {"a": 1}),
     "additionalProperties": ({"additionalProperties": False}, {"a": 1}),
 }
 """Keyword → a schema with it, and an instance that it alone excludes."""

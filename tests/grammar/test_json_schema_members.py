@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shmcache.automaton.build import build_automaton
+from shmcache.errors import SourceError
 from shmcache.grammar.ir import Expression, Grammar, Graph, Literal
 from shmcache.grammar.json_schema.counting import counted_string
 from shmcache.grammar.json_schema.layout import Layout
-from shmcache.grammar.json_schema.members import Member, member_graph
+from shmcache.grammar.json_schema.members import Levels, Member, Other, Way, member_graph
 from shmcache.grammar.json_schema.options import JsonSchemaOptions
 from shmcache.grammar.json_schema.rules import ROOT, Rules
 from shmcache.grammar.json_schema.string_automata import NAME_ESCAPABLE, names_but, quoted
@@ -26,15 +27,19 @@ from tests.reference.configurations import advance, initial
 from tests.reference.grammar_recogniser import is_viable_prefix, recognises
 
 COMMA = Literal(b",")
+LEVELS = Levels()
 OTHER = Literal(b'"?":0')
 
 
-def graph(members: list[tuple[str, bool]], other: Expression | None) -> Grammar:
-    listed = [Member(name, Literal(b":" + str(at).encode()), needed) for at, (name, needed) in enumerate(members)]
-    return Grammar({ROOT: member_graph(listed, other, COMMA, Strings(Budget()))}, ROOT)
+def graph(members: list[tuple[str, bool]], other: Expression | None, levels: Levels = LEVELS) -> Grammar:
+    listed = [
+        Member(name, (Way(Literal(b":" + str(at).encode()), 0),), needed) for at, (name, needed) in enumerate(members)
+    ]
+    others = [] if other is None else [Other(other, (Way(Literal(b""), 0),))]
+    return Grammar({ROOT: member_graph(listed, others, COMMA, Strings(Budget()), levels)}, ROOT)
 
 
-def expected_texts(members: list[tuple[str, bool]], with_other: bool) -> set[bytes]:
+def expected_texts(members: list[tuple[str, bool]], with_other: bool, levels: Levels = LEVELS) -> set[bytes]:
     texts = set()
     for chosen in itertools.product((False, True), repeat=len(members)):
         if any(needed and not present for (_, needed), present in zip(members, chosen, strict=True)):
@@ -42,8 +47,9 @@ def expected_texts(members: list[tuple[str, bool]], with_other: bool) -> set[byt
         parts = [
             f'"{name}":{at}' for at, ((name, _), present) in enumerate(zip(members, chosen, strict=True)) if present
         ]
-        for others in range(3 if with_other else 1):
-            if parts or others:
+        for others in range(4 if with_other else 1):
+            count = len(parts) + others
+            if count and count >= levels.minimum and (levels.maximum is None or count <= levels.maximum):
                 texts.add(",".join([*parts, *['"?":0'] * others]).encode())
     return texts
 
@@ -53,12 +59,18 @@ NAMES = st.lists(st.text("ab", max_size=3), unique=True, min_size=1, max_size=5)
 
 @settings(deadline=None, max_examples=60)
 @given(
-    NAMES.flatmap(lambda names: st.tuples(*(st.tuples(st.just(name), st.booleans()) for name in names))), st.booleans()
+    NAMES.flatmap(lambda names: st.tuples(*(st.tuples(st.just(name), st.booleans()) for name in names))),
+    st.booleans(),
+    st.just(LEVELS) | st.builds(Levels, st.integers(0, 3), st.none() | st.integers(1, 6)),
 )
-def test_the_graph_is_the_definition(members: tuple[tuple[str, bool], ...], with_other: bool) -> None:
+def test_the_graph_is_the_definition(members: tuple[tuple[str, bool], ...], with_other: bool, levels: Levels) -> None:
     listed = list(members)
-    grammar = graph(listed, OTHER if with_other else None)
-    texts = expected_texts(listed, with_other)
+    grammar = graph(listed, OTHER if with_other else None, levels)
+    texts = expected_texts(listed, with_other, levels)
+    if not texts:
+        with pytest.raises(SourceError):
+            build_automaton(grammar, Budget())
+        return
     automaton = build_automaton(grammar, Budget())
     others = {text + b"," for text in texts} | {b"," + text for text in texts} | {b""}
     pieces = [f'"{name}":{at}'.encode() for at, (name, _) in enumerate(listed)]
@@ -78,6 +90,26 @@ def test_the_graph_is_linear_in_the_names(required_every: int) -> None:
         sizes.append(rule.state_count + len(rule.edges))
     assert sizes[1] < 2.2 * sizes[0]
     assert sizes[1] < 200 * 12 * 6
+
+
+@pytest.mark.parametrize("levels", [Levels(minimum=1), Levels(maximum=8), Levels(minimum=4, maximum=6)])
+def test_counting_members_is_linear_in_the_names(levels: Levels) -> None:
+    sizes = []
+    for count in (100, 200):
+        rule = graph([(f"property {at:03}", False) for at in range(count)], OTHER, levels).rules[ROOT]
+        assert isinstance(rule, Graph)
+        sizes.append(rule.state_count + len(rule.edges))
+    assert sizes[1] < 2.2 * sizes[0]
+
+
+def test_needs_are_satisfied_by_different_members_or_one() -> None:
+    ways = tuple(Way(Literal(b":" + str(needs).encode()), needs) for needs in range(4))
+    members = [Member(name, ways, name == "c") for name in "abc"]
+    grammar = Grammar({ROOT: member_graph(members, [], COMMA, Strings(Budget()), Levels(need_count=2))}, ROOT)
+    for text in (b'"c":3', b'"a":1,"c":2', b'"a":1,"b":2,"c":0', b'"b":3,"c":0', b'"a":2,"b":0,"c":1'):
+        assert recognises(grammar, text), text
+    for text in (b'"c":0', b'"c":1', b'"a":1,"c":1', b'"a":3', b'"a":0,"b":2,"c":2'):
+        assert not recognises(grammar, text), text
 
 
 def test_names_beyond_ascii_may_be_escaped() -> None:

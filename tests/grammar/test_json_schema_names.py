@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from shmcache.automaton.build import build_automaton
 from shmcache.errors import SourceError, UnsupportedError
+from shmcache.limits import Budget
 from tests.grammar.json_schema_cases import admits, check, grammar_of
 
 INTEGER: dict[str, Any] = {"type": "integer"}
@@ -119,9 +121,80 @@ def test_strict_mode_leaves_open_what_names_describe() -> None:
     check({"type": "object", "propertyNames": {"pattern": "^a"}}, [{}, {"a": 1}], [{"b": 1}])
 
 
+COUNTED: list[tuple[Any, list[Any], list[Any]]] = [
+    ({"minProperties": 1}, [{"a": 1}, {"a": 1, "b": 2}, 1], [{}]),
+    ({"minProperties": 2, "maxProperties": 3}, [{"a": 1, "b": 1}, {"a": 1, "b": 1, "c": 1}], [{}, {"a": 1}]),
+    ({"maxProperties": 1}, [{}, {"x": 1}], [{"a": 1, "b": 2}]),
+    ({"maxProperties": 0}, [{}, [1]], [{"a": 1}]),
+    ({"maxProperties": 1.0}, [{"x": 1}], [{"a": 1, "b": 2}]),
+    (
+        {"properties": {"a": {}, "b": {}, "c": {}}, "additionalProperties": False, "minProperties": 2},
+        [{"a": 1, "b": 1}, {"a": 1, "c": 1}, {"b": 1, "c": 1}, {"a": 1, "b": 1, "c": 1}],
+        [{}, {"a": 1}, {"c": 1}],
+    ),
+    (
+        {"properties": {"a": {}, "b": {}, "c": {}}, "required": ["b"], "maxProperties": 2},
+        [{"b": 1}, {"a": 1, "b": 1}, {"b": 1, "c": 1}, {"b": 1, "x": 1}],
+        [{"a": 1, "b": 1, "c": 1}, {"a": 1}, {"b": 1, "x": 1, "y": 1}, {"a": 1, "b": 1, "x": 1}],
+    ),
+    ({"patternProperties": {"^a": INTEGER}, "minProperties": 1, "additionalProperties": False}, [{"a": 1}], [{}]),
+    ({"required": ["a", "b"], "minProperties": 1, "maxProperties": 2}, [{"a": 1, "b": 2}], [{"a": 1, "b": 2, "c": 3}]),
+    # Needed members, from complements.
+    ({"type": "object", "not": {"additionalProperties": INTEGER}}, [{"a": "s"}, {"a": 1, "b": "s"}], [{}, {"a": 1}]),
+    (
+        {"type": "object", "not": {"properties": {"a": {}}, "additionalProperties": False}},
+        [{"b": 1}, {"a": 1, "b": 1}],
+        [{}, {"a": 1}],
+    ),
+    (
+        {"type": "object", "not": {"patternProperties": {"^a": INTEGER}}},
+        [{"a": "s"}, {"b": 1, "a": []}],
+        [{"a": 1}, {}],
+    ),
+    ({"type": "object", "not": {"propertyNames": {"pattern": "^a"}}}, [{"b": 1}, {"a": 1, "b": 1}], [{}, {"a": 1}]),
+    ({"type": "object", "not": {"const": {}}}, [{"a": 1}], [{}]),
+    ({"not": {"const": {"a": 1}}}, [{"a": 2}, {}, {"a": 1, "b": 1}, 1], [{"a": 1}]),
+    ({"type": "object", "not": {"minProperties": 2}}, [{}, {"a": 1}], [{"a": 1, "b": 1}]),
+    (
+        {"type": "object", "not": {"anyOf": [{"additionalProperties": INTEGER}, {"additionalProperties": STRING}]}},
+        [{"a": None}, {"a": 1, "b": "s"}],
+        [{"a": 1}, {"a": "s", "b": "t"}, {}],
+    ),
+    (
+        {"type": "object", "not": {"not": {"not": {"patternProperties": {"^a": INTEGER}}}}},
+        [{"a": "s"}],
+        [{"a": 1}, {"b": 1}],
+    ),
+    (
+        {
+            "oneOf": [
+                {"properties": {"a": {}, "b": {}}, "additionalProperties": False},
+                {"properties": {"a": {}, "c": {}}, "additionalProperties": False},
+            ],
+            "type": "object",
+        },
+        [{"b": 1}, {"c": 1}, {"a": 1, "b": 1}, {"a": 1, "c": 1}],
+        [{}, {"a": 1}, {"b": 1, "c": 1}],
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "valid", "invalid"), COUNTED)
+def test_how_many_members_and_of_which_kind(schema: Any, valid: list[Any], invalid: list[Any]) -> None:
+    check(schema, valid, invalid, strict_mode=False)
+
+
+def test_strict_mode_leaves_open_what_needs_more_members() -> None:
+    check({"type": "object", "minProperties": 1}, [{"a": 1}], [{}])
+    check({"type": "object", "properties": {"a": {}, "b": {}}, "minProperties": 1}, [{"b": 1}], [{}, {"c": 1}])
+
+
 @pytest.mark.parametrize(
     "schema",
     [
+        {"type": "object", "minProperties": 2, "maxProperties": 1},
+        {"type": "object", "minProperties": 2, "properties": {"a": {}}, "additionalProperties": False},
+        {"type": "object", "required": ["a", "b"], "maxProperties": 1},
         {"type": "object", "propertyNames": {"pattern": "^a"}, "required": ["b"]},
         {"type": "object", "patternProperties": {"^b": False}, "required": ["b"]},
         {"type": "object", "patternProperties": {"^b": {"$ref": "#"}}, "required": ["b"]},
@@ -129,7 +202,7 @@ def test_strict_mode_leaves_open_what_names_describe() -> None:
 )
 def test_required_names_that_nothing_may_have(schema: Any) -> None:
     with pytest.raises(SourceError):
-        grammar_of(schema)
+        build_automaton(grammar_of(schema), Budget())
 
 
 def test_patterns_that_are_not_supported() -> None:

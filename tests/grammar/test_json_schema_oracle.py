@@ -60,6 +60,8 @@ OBJECT_KEYWORDS = merged(
     optional("properties", st.dictionaries(st.sampled_from(NAMES), MAYBE_SCHEMA, max_size=3)),
     optional("required", st.lists(st.sampled_from(NAMES), max_size=2, unique=True)),
     optional("additionalProperties", MAYBE_SCHEMA),
+    optional("minProperties", COUNTS),
+    optional("maxProperties", COUNTS),
     optional("patternProperties", st.dictionaries(st.sampled_from(("a", "^b", "[cd]")), MAYBE_SCHEMA, max_size=2)),
     optional("propertyNames", st.sampled_from([True, {"pattern": "[abc]"}, {"enum": ["a", "b"]}, {"maxLength": 0}])),
 )

@@ -95,8 +95,6 @@ REFUSED: list[tuple[Any, str, str]] = [
     ({"uniqueItems": True}, "uniqueItems", "/uniqueItems"),
     ({"contains": {}}, "contains", "/contains"),
     ({"unevaluatedItems": False}, "unevaluatedItems", "/unevaluatedItems"),
-    ({"minProperties": 1}, "minProperties", "/minProperties"),
-    ({"maxProperties": 1}, "maxProperties", "/maxProperties"),
     ({"unevaluatedProperties": False}, "unevaluatedProperties", "/unevaluatedProperties"),
     ({"$schema": DRAFT_7, "contentEncoding": "base64"}, "contentEncoding", "/contentEncoding"),
     ({"$schema": DRAFT_7, "contentMediaType": "a/b"}, "contentMediaType", "/contentMediaType"),

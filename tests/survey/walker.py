@@ -16,7 +16,7 @@ from shmcache.automaton.grammar_automaton import TAIL_CALL, GrammarAutomaton
 
 Stack = tuple[int, Any] | None
 Entries = frozenset[tuple[int, Stack]]
-SEARCH_STEPS_MAX = 20_000
+SEARCH_STEPS_MAX = 200_000
 
 
 class Walker:

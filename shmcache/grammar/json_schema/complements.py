@@ -14,7 +14,7 @@ from collections.abc import Callable
 from shmcache.grammar.json_schema.arrays import ANY_ARRAY, ArraySet
 from shmcache.grammar.json_schema.nodes import ANYTHING, NEVER, Node
 from shmcache.grammar.json_schema.numbers import ANY_NUMBER, NumberSet, complement_numbers
-from shmcache.grammar.json_schema.objects import ANY_OBJECT, ObjectSet
+from shmcache.grammar.json_schema.objects import ANY_OBJECT, Layer, Need, ObjectSet
 from shmcache.grammar.json_schema.shapes import EVERYTHING, Shape, intersect
 from shmcache.grammar.json_schema.strings import ANY_STRING, StringSet, complement_strings
 from shmcache.limits import Budget
@@ -87,14 +87,47 @@ def having(name: str, node: Node = ANYTHING) -> ObjectSet:
 
 
 def complement_objects(record: ObjectSet, complement_of: ComplementOf) -> tuple[ObjectSet, ...]:
-    """Objects that lack a required member, or have a declared one that fails."""
-    if record.layers or record.names != ANYTHING:
-        raise NotComputableError("names by their patterns cannot be made to fail")
-    if record.extra != ANYTHING:
-        raise NotComputableError("additional properties cannot be made to fail")
+    """Objects that lack a required member or a needed one, have one that fails, or too few or too many."""
     failing = [without(name) for name in record.required]
     failing.extend(having(name, complement_of(node)) for name, node in record.properties if node != ANYTHING)
+    needs = [
+        Need(pattern=pattern, value=complement_of(node))
+        for layer in record.layers
+        for pattern, node in layer.patterns
+        if node != ANYTHING
+    ]
+    needs.extend(
+        Need(
+            unmatched=tuple(pattern for pattern, _ in layer.patterns),
+            excluded=layer.declared,
+            value=complement_of(layer.extra),
+        )
+        for layer in record.layers
+        if layer.extra != ANYTHING
+    )
+    if record.extra != ANYTHING:
+        declared = frozenset(name for name, _ in record.properties)
+        needs.append(Need(excluded=declared, value=complement_of(record.extra)))
+    if record.names != ANYTHING:
+        needs.append(Need(names=complement_of(record.names)))
+    failing.extend(ObjectSet(needs=(need,)) for need in needs)
+    failing.extend(_unmet(need, complement_of) for need in record.needs)
+    if record.minimum:
+        failing.append(ObjectSet(maximum=record.minimum - 1))
+    if record.maximum is not None:
+        failing.append(ObjectSet(minimum=record.maximum + 1))
     return tuple(failing)
+
+
+def _unmet(need: Need, complement_of: ComplementOf) -> ObjectSet:
+    """Objects without any member of that kind."""
+    if need.names != ANYTHING:
+        return ObjectSet(names=complement_of(need.names))
+    value = complement_of(need.value)
+    if need.pattern is not None:
+        return ObjectSet(layers=(Layer(frozenset(), ((need.pattern, value),), ANYTHING),))
+    unmatched = tuple((pattern, ANYTHING) for pattern in need.unmatched)
+    return ObjectSet(layers=(Layer(need.excluded, unmatched, value),))
 
 
 def complement_arrays(record: ArraySet, complement_of: ComplementOf) -> tuple[ArraySet, ...]:

@@ -4,7 +4,8 @@ Owns the walk over nodes and the least fixed point of satisfiability. Must never
 has any.
 
 A node is satisfiable when it admits a scalar, or a container all of whose required members are: the unfolding of
-recursive schemas asks for finite values, so "a list whose head is required to be such a list" has none.
+recursive schemas asks for finite values, so "a list whose head is required to be such a list" has none. That some
+member must be of a kind, or that there must be so many, is left to the automata, which drop what has no text.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from shmcache.grammar.json_schema.arrays import ArraySet, finished_array
+from shmcache.grammar.json_schema.finishing import finished_object
 from shmcache.grammar.json_schema.names import Names
 from shmcache.grammar.json_schema.nodes import NEVER, Node
 from shmcache.grammar.json_schema.numbers import Numbers
-from shmcache.grammar.json_schema.objects import ObjectSet, finished_object
+from shmcache.grammar.json_schema.objects import ObjectSet
 from shmcache.grammar.json_schema.reader import Reader
 from shmcache.grammar.json_schema.shapes import Shape
 from shmcache.grammar.json_schema.strings import Strings
@@ -132,7 +134,9 @@ class Exploration:
         if self._level_max is not None and place[1] > self._level_max:
             self.was_cut = self.was_cut or bool(array_sets or object_sets)
             array_sets = [replace(one, maximum=0) for one in array_sets if not one.minimum]
-            object_sets = [ObjectSet(extra=NEVER) for one in object_sets if not one.required]
+            object_sets = [
+                ObjectSet(extra=NEVER) for one in object_sets if not (one.required or one.minimum or one.needs)
+            ]
         return Shape(
             shape.null,
             shape.booleans,

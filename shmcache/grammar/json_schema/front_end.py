@@ -17,7 +17,8 @@ from shmcache.grammar.json_schema.expressions import choice
 from shmcache.grammar.json_schema.layout import LEVEL_MAX, Layout
 from shmcache.grammar.json_schema.nodes import Node, node_of
 from shmcache.grammar.json_schema.numbers import Numbers
-from shmcache.grammar.json_schema.objects import ANY_OBJECT, object_expression
+from shmcache.grammar.json_schema.object_expressions import object_expression
+from shmcache.grammar.json_schema.objects import ANY_OBJECT
 from shmcache.grammar.json_schema.options import JsonSchemaOptions
 from shmcache.grammar.json_schema.reader import Reader
 from shmcache.grammar.json_schema.refusals import Leniency, Refusals

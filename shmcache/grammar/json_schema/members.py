@@ -22,12 +22,59 @@ _QUOTE = Literal(b'"')
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """What may stand behind a name, from the colon on, and the needs that the member then satisfies, as bits."""
+
+    behind_name: Expression
+    needs: int
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
-    """A declared member: its name, what follows the name, and whether it must be present."""
+    """A declared member: its name, what may follow the name, and whether it must be present."""
 
     name: str
-    behind_name: Expression
+    ways: tuple[Way, ...]
     is_required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Members of other names: the names, quotes included, and what may follow them."""
+
+    names: Expression
+    ways: tuple[Way, ...]
+
+
+Level = tuple[int, int]
+"""The number of members so far, as far as it matters, and the needs that are satisfied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """How many members there must be, and how many needs that some member satisfies."""
+
+    minimum: int = 0
+    maximum: int | None = None
+    need_count: int = 0
+
+    @property
+    def start(self) -> Level:
+        """Before any member."""
+        return 0, 0
+
+    def after(self, level: Level, needs: int) -> Level | None:
+        """With one more member; None when that is one too many."""
+        count = level[0] + 1
+        if self.maximum is None:
+            count = min(count, self.minimum)
+        elif count > self.maximum:
+            return None
+        return count, level[1] | needs
+
+    def accepts(self, level: Level) -> bool:
+        """Whether there may be no further member."""
+        return level[0] >= self.minimum and level[1] + 1 == 1 << self.need_count
 
 
 @dataclass(slots=True)
@@ -39,27 +86,37 @@ class _Beginning:
     whole: int = -1  # the member whose name this is
 
 
-def member_graph(members: list[Member], other: Expression | None, comma: Expression, strings: Strings) -> Graph:
-    """At least one member, in order, all required ones among them, then any number of ``other`` (None: none)."""
-    return _MemberGraph(members, other, comma, strings).graph()
+def member_graph(
+    members: list[Member], others: list[Other], comma: Expression, strings: Strings, levels: Levels
+) -> Graph:
+    """At least one member, in order, all required ones among them, then any number of ``others``."""
+    return _MemberGraph(members, others, comma, strings, levels).graph()
 
 
 class _MemberGraph:
-    """States: 0 before any member, 1 at the end, then those behind each member, then those within names."""
+    """States: 0 before any member, 1 at the end, then those behind each member and within names, by level."""
 
-    def __init__(self, members: list[Member], other: Expression | None, comma: Expression, strings: Strings) -> None:
+    def __init__(
+        self, members: list[Member], others: list[Other], comma: Expression, strings: Strings, levels: Levels
+    ) -> None:
         self._members = members
-        self._other = other
+        self._others = others
         self._comma = comma
         self._strings = strings
+        self._levels = levels
         self._edges: list[tuple[int, Expression, int]] = []
         self._state_count = 2
-        self._behind_others = -1
-        self._within: dict[tuple[int, int, int], int] = {}
-        self._pending: list[tuple[_Beginning, int, int, int]] = []
+        self._places: dict[tuple[int, Level], int] = {}  # behind members, by the number of the next one
+        self._pending_places: list[tuple[int, Level]] = []
+        self._within: dict[tuple[int, int, int, Level], int] = {}
+        self._pending: list[tuple[_Beginning, int, int, Level, int]] = []
+        self._named: dict[tuple[int, Level], int] = {}
         self._root = _Beginning()
         for at, member in enumerate(members):
             self._add_name(at, member.name)
+        self._first_required = [len(members)] * (len(members) + 1)  # from each member on
+        for at in range(len(members) - 1, -1, -1):
+            self._first_required[at] = at if members[at].is_required else self._first_required[at + 1]
 
     def _add_name(self, member: int, name: str) -> None:
         here = self._root
@@ -70,60 +127,76 @@ class _MemberGraph:
         here.whole = member
 
     def _state(self) -> int:
+        self._strings.budget.spend_states()
         self._state_count += 1
         return self._state_count - 1
 
     def graph(self) -> Graph:
         """The graph of the members."""
-        count = len(self._members)
-        behind = [self._state() for _ in range(count)]
-        last = count
-        for at in range(count, -1, -1):  # before member ``at``, whatever came before it
-            if at < count and self._members[at].is_required:
-                last = at  # the first required member from here on: none behind it may follow yet
-            place, separator = (behind[at - 1], self._comma) if at else (0, EMPTY)
-            if at < count:
-                entry = self._within_names(self._root, at, last)
-                self._edges.append((place, sequence(separator, _QUOTE), entry))
-            if last == count:
-                self._finish(place, separator, is_empty=at == 0)
-        self._walk_names(behind)
+        self._leave(0, 0, self._levels.start, EMPTY)
+        while self._pending or self._pending_places:
+            if self._pending:
+                self._walk_name(*self._pending.pop())
+            else:
+                at, level = self._pending_places.pop()
+                state = self._places[at, level]
+                if self._first_required[at] == len(self._members) and self._levels.accepts(level):
+                    self._edges.append((state, EMPTY, 1))
+                self._leave(state, at, level, self._comma)
         return Graph(self._state_count, tuple(self._edges), 1)
 
-    def _finish(self, place: int, separator: Expression, *, is_empty: bool) -> None:
-        """Edges for a place behind which no declared member needs to follow."""
-        if not is_empty:
-            self._edges.append((place, EMPTY, 1))
-        if self._other is not None:
-            if self._behind_others < 0:
-                self._behind_others = self._state()
-                self._edges.append((self._behind_others, sequence(self._comma, self._other), self._behind_others))
-                self._edges.append((self._behind_others, EMPTY, 1))
-            self._edges.append((place, sequence(separator, self._other), self._behind_others))
+    def _place(self, at: int, level: Level) -> int:
+        """The state behind a member, the next declared one being ``at`` at least."""
+        state = self._places.get((at, level))
+        if state is None:
+            state = self._places[at, level] = self._state()
+            self._pending_places.append((at, level))
+        return state
 
-    def _within_names(self, beginning: _Beginning, first: int, last: int) -> int:
+    def _leave(self, state: int, at: int, level: Level, separator: Expression) -> None:
+        """Edges to all members that may come next."""
+        count = len(self._members)
+        last = self._first_required[at]  # none behind it may follow yet
+        if at < count:
+            entry = self._within_names(self._root, at, last, level)
+            self._edges.append((state, sequence(separator, _QUOTE), entry))
+        if last == count:
+            self._add_others(state, level, separator)
+
+    def _add_others(self, state: int, level: Level, separator: Expression) -> None:
+        for other in self._others:
+            for way in other.ways:
+                after = self._levels.after(level, way.needs)
+                if after is not None:
+                    expression = sequence(separator, other.names, way.behind_name)
+                    self._edges.append((state, expression, self._place(len(self._members), after)))
+
+    def _within_names(self, beginning: _Beginning, first: int, last: int, level: Level) -> int:
         """The state behind a beginning that only the names of members ``first`` to ``last`` may continue."""
         members = beginning.members
         low, high = bisect_left(members, first), bisect_right(members, last) - 1
-        key = (id(beginning), low, high)
+        key = (id(beginning), low, high, level)
         state = self._within.get(key)
         if state is None:
             state = self._within[key] = self._state()
-            self._pending.append((beginning, members[low], members[high], state))
+            self._pending.append((beginning, members[low], members[high], level, state))
         return state
 
-    def _walk_names(self, behind: list[int]) -> None:
-        """Gives every state within names its edges, and every whole name what follows it."""
-        named = [-1] * len(behind)
-        while self._pending:
-            beginning, first, last, state = self._pending.pop()
-            if first <= beginning.whole <= last:
-                member = beginning.whole
-                if named[member] < 0:
-                    named[member] = self._state()
-                    self._edges.append((named[member], self._members[member].behind_name, behind[member]))
-                self._edges.append((state, _QUOTE, named[member]))
-            for character, longer in beginning.longer.items():
-                if bisect_left(longer.members, first) < bisect_right(longer.members, last):
-                    target = self._within_names(longer, first, last)
-                    self._edges.append((state, self._strings.name_character(character), target))
+    def _walk_name(self, beginning: _Beginning, first: int, last: int, level: Level, state: int) -> None:
+        """Gives a state within names its edges, and every whole name what follows it."""
+        if first <= beginning.whole <= last:
+            self._edges.append((state, _QUOTE, self._behind_name(beginning.whole, level)))
+        for character, longer in beginning.longer.items():
+            if bisect_left(longer.members, first) < bisect_right(longer.members, last):
+                target = self._within_names(longer, first, last, level)
+                self._edges.append((state, self._strings.name_character(character), target))
+
+    def _behind_name(self, member: int, level: Level) -> int:
+        state = self._named.get((member, level))
+        if state is None:
+            state = self._named[member, level] = self._state()
+            for way in self._members[member].ways:
+                after = self._levels.after(level, way.needs)
+                if after is not None:
+                    self._edges.append((state, way.behind_name, self._place(member + 1, after)))
+        return state

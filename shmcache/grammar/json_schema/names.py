@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from shmcache.grammar.ir import Expression, Regular
 from shmcache.grammar.json_schema.nodes import ANYTHING, Node
+from shmcache.grammar.json_schema.objects import NameSet, Need
 from shmcache.grammar.json_schema.rules import Rules
 from shmcache.grammar.json_schema.strings import Strings, StringSet
 from shmcache.limits import Budget
@@ -16,8 +17,8 @@ from shmcache.regular.code_points import ANY
 from shmcache.regular.dfa import EMPTY_LANGUAGE, Dfa
 from shmcache.regular.operations import everything, intersect, subtract, unite, words
 
-NameSet = int
-"""The number of a set of names."""
+Key = str | int
+"""A pattern, or the number of a need."""
 
 
 class Names:
@@ -29,11 +30,34 @@ class Names:
         self._budget = budget
         self._automata: list[Dfa] = []
         self._numbers: dict[Dfa, NameSet] = {}
+        self._needed: dict[Need, Dfa] = {}
         self._admitted: dict[Node, Dfa] = {ANYTHING: everything(ANY)}
 
     def matches(self, pattern: str, name: str) -> bool:
         """Whether the pattern is found in the name."""
         return self._strings.pattern(pattern).accepts(map(ord, name))
+
+    def matching(self, pattern: str) -> Dfa:
+        """The names in which the pattern is found."""
+        return self._strings.pattern(pattern)
+
+    def needed(self, need: Need) -> Dfa:
+        """The names of members that may satisfy the need."""
+        known = self._needed.get(need)
+        if known is None:
+            known = self._satisfying(need.names)
+            if need.pattern is not None:
+                known = intersect(known, self.matching(need.pattern), self._budget)
+            for pattern in need.unmatched:
+                known = subtract(known, self.matching(pattern), self._budget)
+            if need.excluded:
+                known = subtract(known, words(sorted(need.excluded), self._budget), self._budget)
+            self._needed[need] = known
+        return known
+
+    def is_needed(self, need: Need, name: str) -> bool:
+        """Whether a member of that name may satisfy the need."""
+        return self.needed(need).accepts(map(ord, name))
 
     def admits(self, node: Node, name: str) -> bool:
         """Whether the name satisfies the node."""
@@ -49,9 +73,9 @@ class Names:
         return known
 
     def partition(
-        self, node: Node, declared: Iterable[str], patterns: Iterable[str]
-    ) -> list[tuple[frozenset[str], NameSet]]:
-        """The names that satisfy ``node``, less the ``declared`` ones, by the patterns that they match; no empty sets.
+        self, node: Node, declared: Iterable[str], splitters: Iterable[tuple[Key, Dfa]]
+    ) -> list[tuple[frozenset[Key], NameSet]]:
+        """The names that satisfy ``node``, less the ``declared`` ones, by the splitters they are in; no empty sets.
 
         As many sets as there are ways to match, which are few where patterns seldom overlap.
         """
@@ -59,12 +83,11 @@ class Names:
         excluded = sorted(set(declared))
         if excluded:
             rest = subtract(rest, words(excluded, self._budget), self._budget)
-        parts: list[tuple[frozenset[str], Dfa]] = [(frozenset(), rest)]
-        for pattern in patterns:
-            automaton = self._strings.pattern(pattern)
-            split: list[tuple[frozenset[str], Dfa]] = []
+        parts: list[tuple[frozenset[Key], Dfa]] = [(frozenset(), rest)]
+        for key, automaton in splitters:
+            split: list[tuple[frozenset[Key], Dfa]] = []
             for matched, names in parts:
-                split.append((matched | {pattern}, intersect(names, automaton, self._budget)))
+                split.append((matched | {key}, intersect(names, automaton, self._budget)))
                 split.append((matched, subtract(names, automaton, self._budget)))
             parts = [(matched, names) for matched, names in split if not names.is_empty]
         return [(matched, self._number(names)) for matched, names in parts if not names.is_empty]

@@ -1,26 +1,22 @@
 """Sets of objects: what the object keywords of a schema leave.
 
-Owns the constraint record of objects, its reading, its intersection and its expression. Must never know what a member's
-node stands for: that is asked of the caller.
-
-Members come in declared order; names that are required but not declared follow, then whatever else is admitted.
+Owns the constraint record of objects, its reading and its intersection. Must never know what a member's node stands
+for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 
 from shmcache.errors import UnsupportedError
-from shmcache.grammar.ir import Expression
-from shmcache.grammar.json_schema.expressions import choice, sequence
 from shmcache.grammar.json_schema.keywords import Keywords
-from shmcache.grammar.json_schema.members import Member, member_graph
-from shmcache.grammar.json_schema.names import Names, NameSet
 from shmcache.grammar.json_schema.nodes import ANYTHING, NEVER, Node, Openness, both, node_of
-from shmcache.grammar.json_schema.rules import Rules
 from shmcache.grammar.json_schema.strings import Strings
+
+NameSet = int
+"""The number of a set of names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +40,21 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
+class Need:
+    """A kind of member, by its name and value.
+
+    names: what the name satisfies. pattern: a regular expression found in the name; None: any. unmatched: those that
+    are not. excluded: names that are not of this kind. value: what the value satisfies.
+    """
+
+    names: Node = ANYTHING
+    pattern: str | None = None
+    unmatched: tuple[str, ...] = ()
+    excluded: frozenset[str] = frozenset()
+    value: Node = ANYTHING
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectSet:
     """All objects that satisfy every field.
 
@@ -51,9 +62,11 @@ class ObjectSet:
     required: names that must be present. extra: node of the value of every other name.
     openness: whether ``extra`` was stated.
     layers: what names by their patterns must satisfy in addition. names: what every name must satisfy.
+    minimum, maximum: number of members; None: no bound. needs: for each, some member is of that kind.
 
     In a finished record layers and names are worked into ``properties``, ``extra`` and ``others``: sets of names other
     than the properties and the node of their values. Where there are others, no further names are admitted.
+    satisfying: (a property or one of these sets, needs as bits, node of the values with which it satisfies them).
     """
 
     properties: tuple[tuple[str, Node], ...] = ()
@@ -62,7 +75,11 @@ class ObjectSet:
     openness: Openness = Openness.UNSPOKEN
     layers: tuple[Layer, ...] = ()
     names: Node = ANYTHING
+    minimum: int = 0
+    maximum: int | None = None
+    needs: tuple[Need, ...] = ()
     others: tuple[tuple[NameSet, Node], ...] = ()
+    satisfying: tuple[tuple[str | NameSet, int, Node], ...] = ()
 
     def required_nodes(self) -> set[Node]:
         """Nodes without which there is no object at all."""
@@ -71,7 +88,8 @@ class ObjectSet:
 
     def nodes(self) -> set[Node]:
         """All nodes that values may be of."""
-        return {self.extra, *(node for _, node in self.properties), *(node for _, node in self.others)}
+        listed = [*self.properties, *self.others]
+        return {self.extra, *(node for _, node in listed), *(node for _, _, node in self.satisfying)}
 
 
 ANY_OBJECT = ObjectSet()
@@ -115,6 +133,8 @@ def read_objects(keywords: Keywords, strings: Strings, refuse: Callable[[Unsuppo
         Openness.STATED if is_stated or names != ANYTHING else Openness.SILENT,
         layers,
         names,
+        keywords.count("minProperties") or 0,
+        keywords.count("maxProperties"),
     )
 
 
@@ -126,7 +146,7 @@ def constant_object(members: dict[str, Node]) -> ObjectSet:
 def intersect_objects(first: ObjectSet, second: ObjectSet) -> ObjectSet | None:
     """Objects of both; the names of ``first`` keep their order and those that only ``second`` has follow.
 
-    None when it is plain that there are none: a required name must be absent.
+    None when it is plain that there are none: a required name must be absent, or the numbers of members differ.
     """
     if first == ANY_OBJECT:
         return second
@@ -139,6 +159,10 @@ def intersect_objects(first: ObjectSet, second: ObjectSet) -> ObjectSet | None:
             merged[name] = both(first.extra, node)
     if any(merged.get(name) == NEVER for name in (*first.required, *second.required)):
         return None
+    minimum = max(first.minimum, second.minimum)
+    maximum = min((one.maximum for one in (first, second) if one.maximum is not None), default=None)
+    if maximum is not None and maximum < max(minimum, len({*first.required, *second.required})):
+        return None
     return ObjectSet(
         tuple(merged.items()),
         tuple(dict.fromkeys(first.required + second.required)),
@@ -146,86 +170,7 @@ def intersect_objects(first: ObjectSet, second: ObjectSet) -> ObjectSet | None:
         max(first.openness, second.openness),
         tuple(dict.fromkeys(first.layers + second.layers)),
         both(first.names, second.names),
+        minimum,
+        maximum,
+        tuple(dict.fromkeys(first.needs + second.needs)),
     )
-
-
-def finished_object(objects: ObjectSet, names: Names, *, is_strict: bool) -> ObjectSet:
-    """The record with everything worked into the nodes of names, the required ones declared, and strict mode applied.
-
-    A schema that says what names must be like does speak of further members, so strict mode leaves those open.
-    """
-    declared = {name for name, _ in objects.properties}
-    undeclared = tuple((name, objects.extra) for name in objects.required if name not in declared)
-    objects = replace(objects, properties=objects.properties + undeclared)
-    is_closed = is_strict and objects.openness == Openness.SILENT
-    if objects.layers or objects.names != ANYTHING:
-        objects = _by_patterns(objects, names, is_closed=is_closed)
-    elif is_closed:
-        return replace(objects, extra=NEVER, openness=Openness.STATED)
-    if (
-        objects.extra == ANYTHING
-        and not objects.required
-        and all(node == ANYTHING for _, node in objects.properties)
-        and not objects.others
-    ):
-        return ANY_OBJECT
-    return objects
-
-
-def _by_patterns(objects: ObjectSet, names: Names, *, is_closed: bool) -> ObjectSet:
-    """Every name with the node of all layers; names that no pattern matches are refused where it ``is_closed``."""
-    properties: list[tuple[str, Node]] = []
-    for name, node in objects.properties:
-        for layer in objects.layers:
-            is_declared = name in layer.declared
-            node = both(node, layer.node(lambda one, name=name: names.matches(one, name), is_declared=is_declared))  # type: ignore[misc]
-        properties.append((name, node if names.admits(objects.names, name) else NEVER))
-    patterns = dict.fromkeys(pattern for layer in objects.layers for pattern, _ in layer.patterns)
-    by_node: dict[Node, list[NameSet]] = {}
-    for matched, part in names.partition(objects.names, (name for name, _ in properties), patterns):
-        node = objects.extra if matched or not is_closed else NEVER
-        for layer in objects.layers:
-            node = both(node, layer.node(matched.__contains__, is_declared=False))
-        if node != NEVER:
-            by_node.setdefault(node, []).append(part)
-    return ObjectSet(
-        tuple(properties),
-        objects.required,
-        NEVER,
-        Openness.STATED,
-        others=tuple((names.union(parts), node) for node, parts in by_node.items()),
-    )
-
-
-def object_expression(
-    objects: ObjectSet,
-    value: Callable[[Node], Expression | None],
-    level: int,
-    strings: Strings,
-    names: Names,
-    rules: Rules,
-) -> Expression:
-    """The objects, braces included. ``value`` gives the expression of a node, None when nothing satisfies it.
-
-    A name whose value nothing satisfies is absent, and not among the other names either.
-    """
-    layout = rules.layout
-    required = set(objects.required)
-    members: list[Member] = []
-    for name, node in objects.properties:
-        expression = value(node)
-        if expression is not None:
-            members.append(Member(name, sequence(layout.colon, expression), name in required))
-    others = [
-        sequence(names.expression(one, rules), layout.colon, expression)
-        for one, node in objects.others
-        if (expression := value(node)) is not None
-    ]
-    extra = value(objects.extra)
-    if extra is not None:
-        declared = frozenset(name for name, _ in objects.properties)
-        others.append(sequence(names.others(declared, rules), layout.colon, extra))
-    other = choice(others) if others else None
-    may_be_empty = not any(member.is_required for member in members)
-    content = member_graph(members, other, layout.comma(level), strings) if members or other is not None else None
-    return rules.brackets(b"{", b"}", content, level, may_be_empty=may_be_empty)

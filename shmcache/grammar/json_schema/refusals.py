@@ -45,8 +45,6 @@ REFUSED_KEYWORDS: dict[str, tuple[Callable[[Shape], bool], Callable[[Any], bool]
     "uniqueItems": (_arrays, _unless(False)),
     "contains": (_arrays, _always),
     "unevaluatedItems": (_arrays, _unless(True, {})),
-    "minProperties": (_objects, _unless(0)),
-    "maxProperties": (_objects, _always),
     "unevaluatedProperties": (_objects, _unless(True, {})),
 }
 """Keyword → whether it concerns a type that the shape admits, and whether its value has any effect."""

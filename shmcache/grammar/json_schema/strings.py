@@ -125,7 +125,7 @@ class Strings:
     """Reads string keywords and makes the automata of string sets, each once per compile."""
 
     def __init__(self, budget: Budget) -> None:
-        self._budget = budget
+        self.budget = budget
         self._patterns: dict[str, Dfa] = {}
         self._texts: dict[StringSet, Dfa] = {}
         self._name_characters: dict[str, Expression] = {}
@@ -152,7 +152,7 @@ class Strings:
         if pattern in self._patterns:
             return
         try:
-            self._patterns[pattern] = search_automaton(pattern, self._budget)
+            self._patterns[pattern] = search_automaton(pattern, self.budget)
         except SourceError as error:
             raise SourceError(error.message, pointer=pointer, line=error.line, column=error.column) from None
         except UnsupportedError as error:
@@ -166,7 +166,7 @@ class Strings:
 
     def spelled_as_name(self, text: Dfa) -> Dfa:
         """The names of a text automaton as bytes, quotes included."""
-        return quoted(encode_json_string(text, self._budget, escapable=NAME_ESCAPABLE))
+        return quoted(encode_json_string(text, self.budget, escapable=NAME_ESCAPABLE))
 
     def _condition(self, condition: Condition) -> Dfa:
         return self._patterns[condition.text] if condition.kind == "pattern" else format_automaton(condition.text)
@@ -185,7 +185,7 @@ class Strings:
         return known
 
     def _make_text_automaton(self, strings: StringSet) -> Dfa:
-        budget = self._budget
+        budget = self.budget
         conditions = [(self._condition(one), one.holds) for one in sorted(strings.conditions)]
         if strings.constants is not None:
             return words([text for text in sorted(strings.constants) if _satisfies(text, strings, conditions)], budget)
@@ -210,12 +210,12 @@ class Strings:
 
     def _body(self, sets: tuple[StringSet, ...], rules: Rules) -> Expression:
         if len(sets) == 1 and sets[0].is_mere_length:
-            return counted_string(sets[0].minimum, sets[0].maximum, rules, self._budget)
+            return counted_string(sets[0].minimum, sets[0].maximum, rules, self.budget)
         automata = [self.text_automaton(one) for one in sets]
-        text = reduce(lambda one, other: unite(one, other, self._budget), automata)
+        text = reduce(lambda one, other: unite(one, other, self.budget), automata)
         if all(one.has_name_spelling for one in sets):
             return Regular(self.spelled_as_name(text))
-        return Regular(quoted(encode_json_string(text, self._budget)))
+        return Regular(quoted(encode_json_string(text, self.budget)))
 
     def name_character(self, character: str) -> Expression:
         """One character of the name of a property."""
@@ -223,7 +223,7 @@ class Strings:
             return Literal(character.encode())
         known = self._name_characters.get(character)
         if known is None:
-            spelled = encode_json_string(words([character], self._budget), self._budget, escapable=NAME_ESCAPABLE)
+            spelled = encode_json_string(words([character], self.budget), self.budget, escapable=NAME_ESCAPABLE)
             known = self._name_characters[character] = Regular(spelled)
         return known
 
@@ -238,8 +238,8 @@ class Strings:
 
     def _other_name(self, names: frozenset[str]) -> Expression:
         if all(map(is_plain, names)):
-            return Regular(names_but(names, self._budget))
-        text = subtract(everything(ANY), words(sorted(names), self._budget), self._budget)
+            return Regular(names_but(names, self.budget))
+        text = subtract(everything(ANY), words(sorted(names), self.budget), self.budget)
         return Regular(self.spelled_as_name(text))
 
 

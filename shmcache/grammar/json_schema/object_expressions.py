@@ -1,0 +1,68 @@
+"""The expression of a finished record of objects.
+
+Owns the writing of members with their names and values. Must never know what a member's node stands for: that is asked
+of the caller.
+
+Members come in declared order; names that are required but not declared follow, then whatever else is admitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from shmcache.grammar.ir import Expression
+from shmcache.grammar.json_schema.expressions import sequence
+from shmcache.grammar.json_schema.members import Levels, Member, Other, Way, member_graph
+from shmcache.grammar.json_schema.names import Names
+from shmcache.grammar.json_schema.nodes import Node
+from shmcache.grammar.json_schema.objects import NameSet, ObjectSet
+from shmcache.grammar.json_schema.rules import Rules
+from shmcache.grammar.json_schema.strings import Strings
+
+
+def object_expression(
+    objects: ObjectSet,
+    value: Callable[[Node], Expression | None],
+    level: int,
+    strings: Strings,
+    names: Names,
+    rules: Rules,
+) -> Expression:
+    """The objects, braces included. ``value`` gives the expression of a node, None when nothing satisfies it.
+
+    A name whose value nothing satisfies is absent, and not among the other names either.
+    """
+    layout = rules.layout
+    required = set(objects.required)
+    satisfying: dict[str | NameSet, list[tuple[int, Node]]] = {}
+    for one, needs, node in objects.satisfying:
+        satisfying.setdefault(one, []).append((needs, node))
+
+    def ways(one: str | NameSet, node: Node) -> tuple[Way, ...]:
+        """What may stand behind a name, with the needs that it satisfies."""
+        found = []
+        for needs, inner in [(0, node), *satisfying.get(one, ())]:
+            expression = value(inner)
+            if expression is not None:
+                found.append(Way(sequence(layout.colon, expression), needs))
+        return tuple(found)
+
+    members: list[Member] = []
+    others: list[Other] = []
+    if objects.maximum != 0:
+        for name, node in objects.properties:
+            listed = ways(name, node)
+            if listed:
+                members.append(Member(name, listed, name in required))
+        for one, node in objects.others:
+            listed = ways(one, node)
+            if listed:
+                others.append(Other(names.expression(one, rules), listed))
+        extra = value(objects.extra)
+        if extra is not None:
+            declared = frozenset(name for name, _ in objects.properties)
+            others.append(Other(names.others(declared, rules), (Way(sequence(layout.colon, extra), 0),)))
+    levels = Levels(objects.minimum, objects.maximum, len(objects.needs))
+    may_be_empty = levels.accepts(levels.start) and not any(member.is_required for member in members)
+    content = member_graph(members, others, layout.comma(level), strings, levels) if members or others else None
+    return rules.brackets(b"{", b"}", content, level, may_be_empty=may_be_empty)
