@@ -30,7 +30,7 @@ from shmcache.grammar.schema_keywords import (
     SORTED_SCHEMAS,
     UNDER_KEYWORD,
 )
-from shmcache.limits import SCHEMA_DEPTH_MAX, SOURCE_BYTES_MAX
+from shmcache.limits import SCHEMA_DEPTH_MAX, SOURCE_BYTES_MAX, STATES_MAX
 
 if TYPE_CHECKING:
     from shmcache.grammar.ir import Grammar
@@ -86,7 +86,11 @@ def parse_json(text: str) -> Any:
     except ArithmeticError:
         raise LimitError("a number has an exponent out of all bounds", limit="integer_digits") from None
     except ValueError as error:  # the interpreter's bound on the digits of an int
-        raise LimitError(f"a number has too many digits: {error}", limit="integer_digits") from None
+        raise _too_many_digits(error) from None
+
+
+def _too_many_digits(error: ValueError) -> LimitError:
+    return LimitError(f"a number has too many digits: {error}", limit="integer_digits")
 
 
 def _too_large() -> LimitError:
@@ -105,7 +109,10 @@ def _scalar_text(value: Any) -> str:
     if value is None or value is True or value is False:
         return _CONSTANTS[value]
     if isinstance(value, int):
-        return int.__repr__(value)
+        try:
+            return int.__repr__(value)
+        except ValueError as error:  # as in parse_json
+            raise _too_many_digits(error) from None
     if isinstance(value, float):
         value = Decimal(repr(value))
     if isinstance(value, Decimal):
@@ -355,6 +362,8 @@ def _checked_text(text: str) -> str:
 def _optional_count(name: str, value: int | None) -> int | None:
     if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
         raise SourceError(f"{name} must be None or an integer >= 0, not {value!r}")
+    if value is not None and value > STATES_MAX:  # each of so many characters would take a state
+        raise LimitError(f"{name} must be at most {STATES_MAX}", limit="states", value=STATES_MAX)
     return value
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from shmcache.errors import LimitError, SourceError
 from shmcache.grammar.key import Source, canonical_json, parse_json
 from shmcache.grammar.schema_keywords import ANNOTATIONS
-from shmcache.limits import SCHEMA_DEPTH_MAX, SOURCE_BYTES_MAX
+from shmcache.limits import SCHEMA_DEPTH_MAX, SOURCE_BYTES_MAX, STATES_MAX
 
 FINGERPRINT = bytes(32)
 PROPERTIES: dict[str, Any] = {
@@ -284,3 +284,20 @@ def test_the_version_of_unicode_enters_where_a_pattern_depends_on_it(
     before = source.key(FINGERPRINT)
     monkeypatch.setattr("unicodedata.unidata_version", "99.0.0")
     assert (source.key(FINGERPRINT) != before) is depends
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_integer_without_end_is_a_limit_error_as_data_too(sign: int) -> None:
+    with pytest.raises(LimitError) as caught:
+        key_of({"maximum": sign * 10**5000})
+    assert caught.value.limit == "integer_digits"
+
+
+@pytest.mark.parametrize("name", ["indent", "max_whitespace_cnt"])
+def test_an_option_that_asks_for_too_many_characters_is_a_limit_error(name: str) -> None:
+    """Before anything is made of it: a line of so much indentation, or a message that cannot hold the number."""
+    key_of(SCHEMA, **{name: STATES_MAX})
+    for count in (STATES_MAX + 1, 1 << 64, 10**5000):
+        with pytest.raises(LimitError) as caught:
+            key_of(SCHEMA, **{name: count})
+        assert caught.value.limit == "states"
