@@ -6,9 +6,10 @@ that another request sees.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -58,8 +59,8 @@ class GrammarMatcher:
         vocabulary = grammar.vocabulary
         if override_stop_tokens is None:
             stop_ids = frozenset(vocabulary.stop_token_ids)
-        elif isinstance(override_stop_tokens, int):
-            stop_ids = frozenset((override_stop_tokens,))
+        elif isinstance(override_stop_tokens, (int, np.integer)):
+            stop_ids = frozenset((int(override_stop_tokens),))
         else:
             stop_ids = frozenset(int(token) for token in override_stop_tokens)
         for token in stop_ids:
@@ -88,21 +89,23 @@ class GrammarMatcher:
         """The stop tokens of this request, ascending."""
         return sorted(self._stop_ids)
 
-    def accept_token(self, token_id: int) -> bool:
+    def accept_token(self, token_id: SupportsIndex) -> bool:
         """Moves on by one token; False, and nothing changed, where it is not allowed.
 
         Ids out of range, special tokens that are no stop tokens, and empty tokens are never allowed; a stop token is
-        allowed where the text may end; nothing is allowed after termination.
+        allowed where the text may end; nothing is allowed after termination. Raises TypeError for what is no integer.
         """
+        # NumPy's and torch's integers too: those of torch equal nothing by hash, and would be remembered one by one.
+        token = token_id if type(token_id) is int else operator.index(token_id)
         configuration = self._configuration
-        if token_id in self._stop_ids:
+        if token in self._stop_ids:
             if not configuration.ended or self.is_terminated():
                 return False
             self._move(configuration, is_stopped=True)
             return True
-        after = configuration.after.get(token_id, _UNKNOWN)
+        after = configuration.after.get(token, _UNKNOWN)
         if after is _UNKNOWN:
-            after = configuration.arena.after_token(configuration, int(token_id))
+            after = configuration.arena.after_token(configuration, token)
         if after is None or self._is_stopped or (self._terminates_early and configuration.ended):
             return False
         self._step = _Step(self._step, configuration, False)
@@ -113,7 +116,7 @@ class GrammarMatcher:
         """Moves on by the bytes of ``text`` as one step; False, and nothing changed, where they are not allowed."""
         if self.is_terminated():
             return False
-        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
+        data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else memoryview(text).tobytes()
         after = self._configuration.arena.after_bytes(self._configuration, data)
         if after is None:
             return False
@@ -130,6 +133,8 @@ class GrammarMatcher:
 
         Rows may have more words than the vocabulary needs; the surplus is 0. Returns whether any token is forbidden,
         which a grammar's mask always says, as special tokens are.
+        Raises ValueError for another dtype or shape, IndexError for a row that is not there, and :class:`LimitError`
+        where the grammar is too ambiguous.
         """
         row = self._row(bitmask, index)
         configuration = self._configuration
@@ -223,7 +228,11 @@ _JUMP_BYTES_MAX = 65_536
 def batch_fill_next_token_bitmask(
     matchers: Sequence[GrammarMatcher], bitmask: Any, indices: Sequence[int] | None = None
 ) -> None:
-    """Fills row ``indices[i]`` (row ``i`` by default) of ``bitmask`` for each matcher."""
+    """Fills row ``indices[i]`` (row ``i`` by default) of ``bitmask``, int32 (batch, words), for each matcher.
+
+    Raises ValueError unless there are as many indices as matchers, and what
+    :meth:`GrammarMatcher.fill_next_token_bitmask` raises.
+    """
     rows = range(len(matchers)) if indices is None else indices
     for matcher, row in zip(matchers, rows, strict=True):
         matcher.fill_next_token_bitmask(bitmask, row)

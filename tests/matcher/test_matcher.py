@@ -62,6 +62,36 @@ def test_what_is_not_allowed_changes_nothing(token: int) -> None:
     assert state(matcher) == before
 
 
+class Scalar:
+    """As a tensor of torch without dimensions: an integer, but equal by identity only."""
+
+    def __init__(self, value: int) -> None:
+        self._value = value
+
+    def __index__(self) -> int:
+        return self._value
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+def test_any_integer_is_a_token_id() -> None:
+    matcher = nested()
+    start = matcher._configuration
+    for take in (Scalar, np.int64, np.uint16):
+        for token in (1, 2, STOP):
+            assert matcher.accept_token(take(token))
+        assert matcher.is_terminated()
+        matcher.rollback(3)
+    assert set(map(type, start.after)) == {int}
+    for wrong in (97.5, "a", None, np.array([1])):
+        with pytest.raises(TypeError):
+            matcher.accept_token(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        matcher.accept_string(3)  # type: ignore[arg-type]
+    assert nested(override_stop_tokens=np.int64(PAD)).stop_token_ids == [PAD]
+
+
 def test_strings_that_do_not_fit_change_nothing() -> None:
     matcher = nested()
     assert matcher.accept_string("[a")
