@@ -7,7 +7,8 @@ per host), and is either small or called from one place only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
+from typing import TypeVar
 
 from shmcache.errors import SourceError
 from shmcache.grammar.ir import (
@@ -88,13 +89,16 @@ def _own_size(expression: Expression) -> int:
     return size
 
 
-def strongly_connected(graph: dict[str, list[str]]) -> list[list[str]]:
+Node = TypeVar("Node", bound=Hashable)
+
+
+def strongly_connected(graph: dict[Node, list[Node]]) -> list[list[Node]]:
     """Components of ``graph``, callees before callers (Tarjan 1972, without recursion)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    on_stack: set[str] = set()
-    stack: list[str] = []
-    components: list[list[str]] = []
+    index: dict[Node, int] = {}
+    low: dict[Node, int] = {}
+    on_stack: set[Node] = set()
+    stack: list[Node] = []
+    components: list[list[Node]] = []
     for root in graph:
         if root in index:
             continue

@@ -118,10 +118,10 @@ def _start_calls(lowered: LoweredRules, rule: int) -> list[int]:
 
 def remove_left_recursion(lowered: LoweredRules) -> None:
     """Rewriting 3. Substitution within a cycle can multiply states; the budget bounds it."""
-    graph = {str(rule): [str(callee) for callee in _left_calls(lowered, rule)] for rule in range(len(lowered.names))}
+    graph = {rule: _left_calls(lowered, rule) for rule in range(len(lowered.names))}
     for component in strongly_connected(graph):
-        members = sorted(int(name) for name in component)
-        if len(members) == 1 and str(members[0]) not in graph[str(members[0])]:
+        members = sorted(component)
+        if len(members) == 1 and members[0] not in graph[members[0]]:
             continue
         done: set[int] = set()
         for rule in members:

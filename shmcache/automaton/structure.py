@@ -31,9 +31,7 @@ def rule_digests(automaton: GrammarAutomaton) -> list[bytes]:
     ]
     bodies = [_body(automaton, rule) for rule in range(automaton.rule_count)]
     digests: list[bytes] = [b""] * automaton.rule_count
-    graph = {str(rule): [str(callee) for callee in callees[rule]] for rule in range(automaton.rule_count)}
-    for component in strongly_connected(graph):
-        members = [int(name) for name in component]
+    for members in strongly_connected(dict(enumerate(callees))):
         if len(members) > _UNFOLDED_RULES_MAX:
             grammar = hashlib.blake2b(b"".join(array.tobytes() for array in automaton.arrays())).digest()
             for rule in members:
