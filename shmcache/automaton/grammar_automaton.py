@@ -107,13 +107,13 @@ class GrammarAutomaton:
             and len(self.rule_of_state) == states
             and len(self.edge_high) == len(self.edge_target) == edges
             and len(self.call_return) == calls
-            and _is_offset_array(self.edge_offset, edges)
-            and _is_offset_array(self.call_offset, calls)
-            and _in_range(self.edge_target, 0, states)
-            and _in_range(self.call_rule, 0, rules)
-            and _in_range(self.call_return, TAIL_CALL, states)
-            and _in_range(self.rule_of_state, 0, rules)
-            and _in_range(self.rule_start, 0, states)
+            and is_offset_array(self.edge_offset, edges)
+            and is_offset_array(self.call_offset, calls)
+            and in_range(self.edge_target, 0, states)
+            and in_range(self.call_rule, 0, rules)
+            and in_range(self.call_return, TAIL_CALL, states)
+            and in_range(self.rule_of_state, 0, rules)
+            and in_range(self.rule_start, 0, states)
         ):
             raise SegmentError("the automaton holds an index out of bounds")
 
@@ -121,11 +121,13 @@ class GrammarAutomaton:
 ARRAY_NAMES = tuple(field.name for field in fields(GrammarAutomaton))[:-1]
 
 
-def _is_offset_array(offsets: Int32Array, end: int) -> bool:
+def is_offset_array(offsets: npt.NDArray[Any], end: int) -> bool:
+    """Whether ``offsets`` cut an array of ``end`` items into parts."""
     return bool(offsets[0] == 0 and offsets[-1] == end and (offsets[1:] >= offsets[:-1]).all())
 
 
-def _in_range(values: Int32Array, low: int, end: int) -> bool:
+def in_range(values: Int32Array, low: int, end: int) -> bool:
+    """Whether all values are in ``low:end``."""
     return not len(values) or bool(values.min() >= low and values.max() < end)
 
 

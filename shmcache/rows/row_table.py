@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shmcache.automaton.grammar_automaton import frozen
+from shmcache.automaton.grammar_automaton import frozen, in_range, is_offset_array
 from shmcache.errors import SegmentError
 from shmcache.vocabulary.trie import Trie
 
@@ -91,11 +91,11 @@ class RowTable:
             and np.array_equal(self.state_accepted != NO_ROW, begins_tokens)
             and len(self.accepted_offset) == sets + 1
             and lists >= 0
-            and _is_offset_array(self.accepted_offset, len(self.accepted))
-            and _is_offset_array(self.uncertain_offset, len(self.uncertain))
-            and _in_range(self.state_accepted, NO_ROW, sets)
-            and _in_range(self.state_uncertain, NO_ROW, lists)
-            and _in_range(self.uncertain, 0, token_count)
+            and is_offset_array(self.accepted_offset, len(self.accepted))
+            and is_offset_array(self.uncertain_offset, len(self.uncertain))
+            and in_range(self.state_accepted, NO_ROW, sets)
+            and in_range(self.state_uncertain, NO_ROW, lists)
+            and in_range(self.uncertain, 0, token_count)
             and self._sets_fit(word_count, token_count)
         )
         if not fits:
@@ -115,19 +115,11 @@ class RowTable:
         is_id[heads] = False
         bases = self.accepted[heads]
         return (
-            _in_range(bases, 0, len(self.form))
+            in_range(bases, 0, len(self.form))
             and bool((bases < np.flatnonzero(is_difference)).all())
             and not is_difference[bases].any()
-            and _in_range(self.accepted[is_id], 0, token_count)
+            and in_range(self.accepted[is_id], 0, token_count)
         )
-
-
-def _is_offset_array(offsets: npt.NDArray[np.int64], end: int) -> bool:
-    return bool(offsets[0] == 0 and offsets[-1] == end and (offsets[1:] >= offsets[:-1]).all())
-
-
-def _in_range(values: Int32Array, low: int, end: int) -> bool:
-    return not len(values) or bool(values.min() >= low and values.max() < end)
 
 
 class RowTableBuilder:
