@@ -1,4 +1,4 @@
-"""The same compiler in this process, with no cache.
+"""The same compiler in this process, with no cache. All of it raises what :func:`compile_source` does.
 
 Owns the compiling functions that take a vocabulary. Must never know of managers or shared memory.
 """
@@ -46,7 +46,14 @@ def compile_json_schema(
     *,
     canonical_numbers: bool = True,
 ) -> CompiledGrammar:
-    """Compiles a JSON Schema: its text, the parsed document, or a pydantic model class."""
+    """Compiles a JSON Schema: its text, the parsed document, or a pydantic model class.
+
+    ``any_whitespace`` admits JSON whitespace between tokens, at most ``max_whitespace_cnt`` characters a run (None: any
+    number); without it whitespace is that of ``json.dumps`` with ``indent`` and ``separators``. ``strict_mode`` closes
+    objects and arrays whose schema does not speak of further members. ``on_unsupported`` is ``"error"``, or
+    ``"ignore"`` for warnings on the grammar instead. ``canonical_numbers=False`` admits ``1.0`` and ``-0`` as integers.
+    ``timeout`` is in seconds (None: 30).
+    """
     source = Source.json_schema(
         schema,
         any_whitespace=any_whitespace,

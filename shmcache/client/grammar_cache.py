@@ -79,7 +79,10 @@ class GrammarCache:
         *,
         canonical_numbers: bool = True,
     ) -> CompiledGrammar:
-        """Compiles a JSON Schema: its text, the parsed document, or a pydantic model class."""
+        """Compiles a JSON Schema: its text, the parsed document, or a pydantic model class.
+
+        The options are those of :func:`shmcache.compile_json_schema`.
+        """
         raw: Hashable = None
         if type(schema) is str and (separators is None or type(separators) is tuple):
             options = (any_whitespace, indent, separators, strict_mode, max_whitespace_cnt, on_unsupported)
