@@ -56,6 +56,7 @@ class GrammarCache:
         self._access = ManagerAccess(namespace, vocab.fingerprint, may_start=may_start)
         self._host = Host(self._access, vocab)
         self._table = LocalTable()
+        self._valid = (self._access.attachment, self._access.attachment.generation)
         self._flights: SingleFlight[Held] = SingleFlight()
         self._is_closed = False
         _caches.add(self)
@@ -149,8 +150,8 @@ class GrammarCache:
             # No generation ends here, but the attachment under which grammars of before are held.
             self._access.detach()
         finally:
-            # What other threads put here meanwhile and is of before the clear.
-            self._table.clear()
+            # And what other threads put here meanwhile and is of before the clear.
+            self._let_go()
 
     def _ask_clear(self) -> None:
         with self._access.link().ask(Clear, timeout=CLEAR_SECONDS_MAX) as answer:
@@ -175,7 +176,7 @@ class GrammarCache:
         """Ends the connection and forgets the grammars; those given out stay valid. Idempotent."""
         self._is_closed = True
         self._access.close()
-        self._table.clear()
+        self._let_go()
 
     def __enter__(self) -> GrammarCache:
         return self
@@ -189,6 +190,8 @@ class GrammarCache:
             raise ValueError("this cache is closed")
         key = source.key(self._vocabulary.fingerprint)
         attachment = self._access.attach()
+        if self._valid != (attachment, attachment.generation):
+            self._let_go()
         held = self._table.find(key, attachment)
         if held is None:
             held = self._host.find(key)
@@ -204,6 +207,14 @@ class GrammarCache:
             if name is not None:
                 self._table.put(name, held, self._access.attachment)
         return held.grammar
+
+    def _let_go(self) -> None:
+        """Forgets what was found so far: of an older generation it is of no use, and mapped it cannot be freed."""
+        attachment = self._access.attachment
+        self._valid = (attachment, attachment.generation)
+        self._table.clear()
+        if attachment.shared is not None:
+            attachment.shared.drop_mappings()
 
     def _compile_once(self, source: Source, key: bytes, timeout: float | None) -> Held:
         self._access.attachment.note_miss()

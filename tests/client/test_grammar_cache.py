@@ -109,6 +109,30 @@ def test_a_clear_of_another_process_is_seen(manager: FakeManager, client: Client
     assert cache.compile_regex("ab+") is second
 
 
+@pytest.mark.parametrize("ending", ["clear of another", "clear", "close"])
+def test_what_is_of_no_use_is_not_kept_mapped(manager: FakeManager, client: Client, ending: str) -> None:
+    """Retired memory is freed when nobody maps it, so a client must not, for a reuse that never comes."""
+    maker, cache = client(), client()
+    for each in (maker, cache):  # one is handed the segment, the other finds it
+        each.compile_regex("ab+")
+    name = manager.cache.namespace.data_name(manager.cache.control.instance, manager.cache.control.serial_last)
+
+    def is_mapped() -> bool:
+        gc.collect()
+        with open("/proc/self/maps", encoding="utf-8") as maps:
+            return any(line.removesuffix(" (deleted)\n").rstrip().endswith(name) for line in maps)
+
+    assert is_mapped()
+    if ending == "clear of another":
+        manager.clear()
+        for each in (maker, cache):
+            each.compile_regex("another")
+    else:
+        for each in (maker, cache):
+            each.clear_cache() if ending == "clear" else each.close()
+    assert not is_mapped()
+
+
 def test_clearing_empties_the_account_and_the_local_table(manager: FakeManager, client: Client) -> None:
     cache = client()
     first = cache.compile_regex("ab+")
