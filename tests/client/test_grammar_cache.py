@@ -16,7 +16,6 @@ from dataclasses import replace
 
 import pytest
 
-from shmcache import private
 from shmcache.client import GrammarCache
 from shmcache.client.attachment import Attachment
 from shmcache.errors import LimitError, ManagerUnavailable, SourceError, UnsupportedError
@@ -29,7 +28,6 @@ from shmcache.memory.index import IndexWriter
 from shmcache.memory.names import Namespace, object_path
 from shmcache.memory.objects import unlink_object
 from shmcache.memory.recency import create_recency
-from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.client.support import GUARD_SECONDS, VOCABULARY, FakeManager, Reply, fake_manager, image_of
 
 Client = Callable[[], GrammarCache]
@@ -107,30 +105,6 @@ def test_a_clear_of_another_process_is_seen(manager: FakeManager, client: Client
     assert (first.generation, second.generation) == (1, 2)
     assert manager.grammar_compiles() == 2
     assert cache.compile_regex("ab+") is second
-
-
-@pytest.mark.parametrize("ending", ["clear of another", "clear", "close"])
-def test_what_is_of_no_use_is_not_kept_mapped(manager: FakeManager, client: Client, ending: str) -> None:
-    """Retired memory is freed when nobody maps it, so a client must not, for a reuse that never comes."""
-    maker, cache = client(), client()
-    for each in (maker, cache):  # one is handed the segment, the other finds it
-        each.compile_regex("ab+")
-    name = manager.cache.namespace.data_name(manager.cache.control.instance, manager.cache.control.serial_last)
-
-    def is_mapped() -> bool:
-        gc.collect()
-        with open("/proc/self/maps", encoding="utf-8") as maps:
-            return any(line.removesuffix(" (deleted)\n").rstrip().endswith(name) for line in maps)
-
-    assert is_mapped()
-    if ending == "clear of another":
-        manager.clear()
-        for each in (maker, cache):
-            each.compile_regex("another")
-    else:
-        for each in (maker, cache):
-            each.clear_cache() if ending == "clear" else each.close()
-    assert not is_mapped()
 
 
 def test_clearing_empties_the_account_and_the_local_table(manager: FakeManager, client: Client) -> None:
@@ -307,36 +281,6 @@ def test_without_a_manager_grammars_are_compiled_here_and_said_so_once(
     assert stats["charged_bytes"]["total"] == 0
     cache.clear_cache()
     assert cache.compile_regex("ab+") is not grammar
-
-
-def test_without_a_manager_a_clear_fences_what_is_being_compiled_here(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compile_source = private.compile_source
-    is_begun, gate = threading.Event(), threading.Event()
-    compiled: list[Source] = []
-
-    def gated(source: Source, vocab: Vocabulary, *, timeout: float | None = None) -> CompiledGrammar:
-        compiled.append(source)
-        if len(compiled) == 1:
-            is_begun.set()
-            assert gate.wait(GUARD_SECONDS)
-        return compile_source(source, vocab, timeout=timeout)
-
-    monkeypatch.setattr(private, "compile_source", gated)
-    cache = client()
-    with ThreadPoolExecutor(1) as pool:
-        before = pool.submit(cache.compile_regex, "ab+")
-        try:
-            assert is_begun.wait(GUARD_SECONDS)
-            cache.clear_cache()
-        finally:
-            gate.set()
-        first = before.result(GUARD_SECONDS)
-    second = cache.compile_regex("ab+")
-    assert second is not first
-    assert compiled == [Source.regex("ab+")] * 2
-    assert cache.compile_regex("ab+") is second
 
 
 def test_without_a_manager_errors_are_the_same(client: Client) -> None:
