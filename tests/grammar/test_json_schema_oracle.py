@@ -55,6 +55,10 @@ ARRAY_KEYWORDS = merged(
     optional("items", MAYBE_SCHEMA),
     optional("minItems", COUNTS),
     optional("maxItems", COUNTS),
+    optional("contains", MAYBE_SCHEMA),
+    optional("minContains", COUNTS),
+    optional("maxContains", COUNTS),
+    optional("uniqueItems", st.booleans()),
 )
 OBJECT_KEYWORDS = merged(
     optional("properties", st.dictionaries(st.sampled_from(NAMES), MAYBE_SCHEMA, max_size=3)),

@@ -70,20 +70,19 @@ def declared(case: dict[str, Any]) -> Any:
     return {"$schema": DRAFTS[draft], **schema}
 
 
-def declared_order(schema: Any) -> dict[str, int]:
-    """Names of properties by their place in the text of the schema, whatever object declares them."""
-    order: dict[str, int] = {}
+def declared_order(schema: Any) -> list[list[str]]:
+    """The names of properties, by object of the schema."""
+    lists: list[list[str]] = []
     pending = [schema]
     while pending:
         here = pending.pop()
         if isinstance(here, dict):
-            declared_here = here.get("properties")
-            for name in declared_here if isinstance(declared_here, dict) else ():
-                order.setdefault(name, len(order))
+            if isinstance(here.get("properties"), dict):
+                lists.append(list(here["properties"]))
             pending.extend(here.values())
         elif isinstance(here, list):
             pending.extend(here)
-    return order
+    return lists
 
 
 def texts(instance: Any) -> set[bytes]:

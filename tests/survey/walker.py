@@ -30,7 +30,7 @@ class Walker:
         self._numbers: dict[tuple[Entries, bool], int] = {}
         self._configurations: list[tuple[Entries, bool]] = []
         self._search_steps = 0
-        self._hint: dict[str, int] = {}
+        self._hint: list[list[str]] = []
         self.start = self._number({(0, None)})
 
     def _number(self, entries: set[tuple[int, Stack]]) -> int:
@@ -83,10 +83,11 @@ class Walker:
         """Whether ``data`` is a whole text."""
         return self._configurations[self.advance(self.start, data)][1]
 
-    def accepts_in_some_order(self, instance: Any, hint: dict[str, int]) -> bool:
+    def accepts_in_some_order(self, instance: Any, hint: list[list[str]]) -> bool:
         """Whether the instance, as compact text, is a whole text with the members of its objects in some order.
 
-        ``hint`` gives names the place to try them at first; names that it lacks are tried last.
+        ``hint`` is a list of the names of properties of all objects of the schema: the members of an object are tried
+        first in the order of the list that has most of them.
         """
         self._search_steps = 0
         self._hint = hint
@@ -104,7 +105,9 @@ class Walker:
             yield self.advance(configuration, json.dumps(value).encode())
 
     def _sorted(self, members: dict[str, Any]) -> dict[str, Any]:
-        return {name: members[name] for name in sorted(members, key=lambda name: self._hint.get(name, 1 << 30))}
+        best = max(self._hint, key=lambda names: len(members.keys() & names), default=[])
+        order = {name: at for at, name in enumerate(best)}
+        return {name: members[name] for name in sorted(members, key=lambda name: order.get(name, len(order)))}
 
     def _array_ends(self, configuration: int, items: list[Any], at: int) -> Iterator[int]:
         if at == len(items):

@@ -1,7 +1,6 @@
 """Sets of arrays: what the array keywords of a schema leave.
 
-Owns the constraint record of arrays, its reading, its intersection and its expression. Must never know what an item's
-node stands for: that is asked of the caller.
+Owns the constraint record of arrays, its reading and its intersection. Must never know what an item's node stands for.
 """
 
 from __future__ import annotations
@@ -9,12 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from shmcache.errors import SourceError
-from shmcache.grammar.ir import Expression
-from shmcache.grammar.json_schema.expressions import optional, repeat, sequence
+from shmcache.errors import LimitError
 from shmcache.grammar.json_schema.keywords import Keywords
 from shmcache.grammar.json_schema.nodes import ANYTHING, NEVER, Node, Openness, both, node_of
-from shmcache.grammar.json_schema.rules import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """How many items from position ``start`` on satisfy ``node``; ``complement`` is what does not. None: no bound."""
+
+    node: Node
+    complement: Node
+    minimum: int
+    maximum: int | None
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,10 @@ class ArraySet:
 
     prefix: nodes of the first items, by position. rest: node of every item behind them.
     openness: whether ``rest`` was stated. minimum, maximum: number of items; None: no bound.
+    contains: all of which are met. unique: pointers of the keywords that ask for items of which no two are equal.
+
+    In a finished record that is so asked, ``unique`` is empty and ``distinct`` has, by position and lastly for all
+    further items, the nodes of single values, of which each may occur once.
     """
 
     prefix: tuple[Node, ...] = ()
@@ -30,6 +41,9 @@ class ArraySet:
     openness: Openness = Openness.UNSPOKEN
     minimum: int = 0
     maximum: int | None = None
+    contains: tuple[Contains, ...] = ()
+    unique: tuple[str, ...] = ()
+    distinct: tuple[tuple[Node, ...], ...] = ()
 
     def item(self, position: int) -> Node:
         """The node of the item at ``position``."""
@@ -37,24 +51,43 @@ class ArraySet:
 
     def required_nodes(self) -> set[Node]:
         """Nodes without which there is no array at all."""
+        if self.distinct:
+            return set()
         nodes = set(self.prefix[: self.minimum])
         return nodes | {self.rest} if self.minimum > len(self.prefix) else nodes
 
     def nodes(self) -> set[Node]:
         """All nodes that items may be of."""
-        return {*self.prefix, self.rest}
+        if self.distinct:
+            return {node for nodes in self.distinct for node in nodes}
+        positions = range(max([len(self.prefix), *(one.start for one in self.contains)]) + 1)
+        return {node for at in positions for node, _ in self.choices(at)}
+
+    def choices(self, position: int) -> list[tuple[Node, frozenset[int]]]:
+        """The nodes that the item at ``position`` may satisfy, each with the numbers of ``contains`` it counts for.
+
+        Where there is no upper bound, an item that would count may as well not: that only admits less.
+        """
+        listed: list[tuple[Node, frozenset[int]]] = [(self.item(position), frozenset())]
+        for at, one in enumerate(self.contains):
+            if position < one.start:
+                continue
+            counting = [(both(node, one.node), counted | {at}) for node, counted in listed]
+            other = ANYTHING if one.maximum is None else one.complement
+            listed = [*((both(node, other), counted) for node, counted in listed), *counting]
+        return [(node, counted) for node, counted in listed if node != NEVER]
 
 
 ANY_ARRAY = ArraySet()
 
-_INLINED_COUNT_MAX = 16
-"""Where more items than this are counted, an item stays a call: its automaton would be copied for each."""
-
 KEYWORDS = ("items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains")
 
+CONTAINS_MAX = 4
+"""Most ``contains`` of one record: an item may satisfy any of their subsets."""
 
-def read_arrays(keywords: Keywords) -> ArraySet:
-    """What ``items``, ``prefixItems``, ``additionalItems``, ``minItems`` and ``maxItems`` say, in all drafts."""
+
+def read_arrays(keywords: Keywords, complement_of: Callable[[Node], Node], draft: int) -> ArraySet:
+    """What the keywords of arrays say, in the spelling of any draft."""
     prefix: tuple[int, ...] = ()
     rest_keyword = "items"
     if "prefixItems" in keywords:
@@ -68,7 +101,21 @@ def read_arrays(keywords: Keywords) -> ArraySet:
         Openness.STATED if is_stated else Openness.SILENT,
         keywords.count("minItems") or 0,
         keywords.count("maxItems"),
+        _contains(keywords, complement_of, draft),
+        (keywords.pointer("uniqueItems"),) if keywords.flag("uniqueItems") else (),
     )
+
+
+def _contains(keywords: Keywords, complement_of: Callable[[Node], Node], draft: int) -> tuple[Contains, ...]:
+    minimum, maximum = keywords.count("minContains"), keywords.count("maxContains")
+    if "contains" not in keywords:
+        return ()
+    if minimum is None or draft <= 7:
+        minimum = 1
+    if draft <= 7:
+        maximum = None
+    node = node_of(keywords.child("contains"))
+    return (Contains(node, complement_of(node), minimum, maximum),) if minimum or maximum is not None else ()
 
 
 def constant_array(items: tuple[Node, ...]) -> ArraySet:
@@ -93,6 +140,8 @@ def intersect_arrays(first: ArraySet, second: ArraySet) -> ArraySet | None:
         max(first.openness, second.openness),
         minimum,
         maximum,
+        tuple(dict.fromkeys(first.contains + second.contains)),
+        tuple(dict.fromkeys(first.unique + second.unique)),
     )
 
 
@@ -103,54 +152,16 @@ def finished_array(arrays: ArraySet, *, is_strict: bool) -> ArraySet | None:
     """
     if arrays.maximum is not None and arrays.maximum < arrays.minimum:
         return None
-    is_closed = is_strict and arrays.openness == Openness.SILENT and arrays.minimum <= len(arrays.prefix)
-    if is_closed:
+    if len(arrays.contains) > CONTAINS_MAX:
+        raise LimitError(
+            f"a schema counts more than {CONTAINS_MAX} kinds of items", limit="contains", value=CONTAINS_MAX
+        )
+    if arrays.maximum is not None and arrays.maximum <= 1:
+        arrays = replace(arrays, unique=())
+    is_silent = is_strict and arrays.openness == Openness.SILENT
+    if is_silent and arrays.minimum <= len(arrays.prefix) and not any(one.minimum for one in arrays.contains):
         return replace(arrays, rest=NEVER, openness=Openness.STATED)
-    if not arrays.prefix and arrays.rest == ANYTHING and not arrays.minimum and arrays.maximum is None:
+    is_free = not arrays.prefix and arrays.rest == ANYTHING and not arrays.minimum and arrays.maximum is None
+    if is_free and not (arrays.contains or arrays.unique):
         return ANY_ARRAY
     return arrays
-
-
-def array_expression(
-    arrays: ArraySet, item: Callable[[Node], Expression | None], level: int, rules: Rules
-) -> Expression:
-    """The arrays, brackets included. ``item`` gives the expression of a node, None when nothing satisfies it."""
-    prefix: list[Expression] = []
-    maximum = arrays.maximum
-    for node in arrays.prefix[:maximum]:
-        expression = item(node)
-        if expression is None:
-            maximum = len(prefix)
-            break
-        prefix.append(expression)
-    rest = item(arrays.rest) if maximum is None or maximum > len(prefix) else None
-    if rest is None:
-        maximum = len(prefix)
-    if maximum is not None and maximum < arrays.minimum:
-        raise SourceError("an array without members was to be spelt")  # excluded before: nothing satisfies its node
-    if rest is not None and max(arrays.minimum, maximum or 0) > _INLINED_COUNT_MAX:
-        rest = rules.kept(rest)
-    if maximum == 0:
-        return rules.brackets(b"[", b"]", None, level, may_be_empty=True)
-    members = _items(prefix, rest, max(arrays.minimum, 1), maximum, rules.layout.comma(level))
-    return rules.brackets(b"[", b"]", members, level, may_be_empty=arrays.minimum == 0)
-
-
-def _items(
-    prefix: list[Expression], rest: Expression | None, minimum: int, maximum: int | None, comma: Expression
-) -> Expression:
-    """Between ``minimum`` (at least 1) and ``maximum`` items, separated by commas."""
-    count = len(prefix)
-    tail: Expression = sequence()
-    if rest is not None:
-        more = sequence(comma, rest)
-        least = max(minimum - count, 0)
-        most = None if maximum is None else maximum - count
-        if count == 0:
-            tail = sequence(rest, repeat(more, least - 1, None if most is None else most - 1))
-        else:
-            tail = repeat(more, least, most)
-    for position in range(count - 1, -1, -1):
-        here = sequence(comma, prefix[position], tail) if position else sequence(prefix[position], tail)
-        tail = here if position < minimum else optional(here)
-    return tail

@@ -10,8 +10,9 @@ written as a record, such as "some additional property fails", is :class:`NotCom
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from shmcache.grammar.json_schema.arrays import ANY_ARRAY, ArraySet
+from shmcache.grammar.json_schema.arrays import ANY_ARRAY, ArraySet, Contains
 from shmcache.grammar.json_schema.nodes import ANYTHING, NEVER, Node
 from shmcache.grammar.json_schema.numbers import ANY_NUMBER, NumberSet, complement_numbers
 from shmcache.grammar.json_schema.objects import ANY_OBJECT, Layer, Need, ObjectSet
@@ -131,14 +132,22 @@ def _unmet(need: Need, complement_of: ComplementOf) -> ObjectSet:
 
 
 def complement_arrays(record: ArraySet, complement_of: ComplementOf) -> tuple[ArraySet, ...]:
-    """Arrays that are too short or too long, or have an item that fails."""
-    if record.rest != ANYTHING and record.maximum != len(record.prefix):
-        raise NotComputableError("items cannot be made to fail")
+    """Arrays that are too short or too long, have an item that fails, or too few or too many of a kind."""
+    if record.unique:
+        raise NotComputableError("equal items cannot be asked for")
     failing = [
         ArraySet(prefix=(*(ANYTHING,) * at, complement_of(node)), minimum=at + 1)
         for at, node in enumerate(record.prefix)
         if node != ANYTHING
     ]
+    if record.rest != ANYTHING:
+        start = len(record.prefix)
+        failing.append(ArraySet(contains=(Contains(complement_of(record.rest), record.rest, 1, None, start),)))
+    for one in record.contains:
+        if one.minimum:
+            failing.append(ArraySet(contains=(replace(one, minimum=0, maximum=one.minimum - 1),)))
+        if one.maximum is not None:
+            failing.append(ArraySet(contains=(replace(one, minimum=one.maximum + 1, maximum=None),)))
     if record.minimum:
         failing.append(ArraySet(maximum=record.minimum - 1))
     if record.maximum is not None:

@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from shmcache.errors import UnsupportedError
 from shmcache.grammar.json_schema.arrays import ArraySet, finished_array
+from shmcache.grammar.json_schema.distinct import distinct_array, finite_values
 from shmcache.grammar.json_schema.finishing import finished_object
 from shmcache.grammar.json_schema.names import Names
 from shmcache.grammar.json_schema.nodes import NEVER, Node
 from shmcache.grammar.json_schema.numbers import Numbers
 from shmcache.grammar.json_schema.objects import ObjectSet
 from shmcache.grammar.json_schema.reader import Reader
+from shmcache.grammar.json_schema.refusals import Refusals
 from shmcache.grammar.json_schema.shapes import Shape
 from shmcache.grammar.json_schema.strings import Strings
 from shmcache.limits import Budget
@@ -46,6 +49,7 @@ class Exploration:
         reader: Reader,
         numbers: Numbers,
         strings: Strings,
+        refusals: Refusals,
         budget: Budget,
         *,
         is_strict: bool,
@@ -54,6 +58,7 @@ class Exploration:
         self._reader = reader
         self._numbers = numbers
         self._strings = strings
+        self._refusals = refusals
         self._budget = budget
         self._is_strict = is_strict
         self.names = Names(strings, lambda node: reader.shape(node).strings, budget)
@@ -125,11 +130,23 @@ class Exploration:
                 if not container.missing:
                     pending.append(container.place)
 
+    def _distinct(self, arrays: ArraySet) -> ArraySet:
+        if not arrays.unique:
+            return arrays
+        result = distinct_array(
+            arrays, lambda node: finite_values(self._reader.shape(node), self._strings), self._reader.constant
+        )
+        if result is None:
+            message = "the keyword 'uniqueItems' is enforced for few values only"
+            self._refusals.refuse(UnsupportedError(message, feature="uniqueItems", pointer=arrays.unique[0]))
+            return replace(arrays, unique=())
+        return result
+
     def _finished(self, place: Place) -> Shape:
         shape = self._reader.shape(place[0])
         arrays = [finished_array(one, is_strict=self._is_strict) for one in shape.arrays]
         objects = [finished_object(one, self.names, is_strict=self._is_strict) for one in shape.objects]
-        array_sets = [one for one in arrays if one is not None]
+        array_sets = [self._distinct(one) for one in arrays if one is not None]
         object_sets = objects
         if self._level_max is not None and place[1] > self._level_max:
             self.was_cut = self.was_cut or bool(array_sets or object_sets)

@@ -10,7 +10,8 @@ from typing import Any
 
 from shmcache.errors import SourceError
 from shmcache.grammar.ir import Expression, Grammar, Literal, Reference
-from shmcache.grammar.json_schema.arrays import ANY_ARRAY, array_expression
+from shmcache.grammar.json_schema.array_expressions import array_expression
+from shmcache.grammar.json_schema.arrays import ANY_ARRAY
 from shmcache.grammar.json_schema.document import Document
 from shmcache.grammar.json_schema.exploration import Exploration, Place
 from shmcache.grammar.json_schema.expressions import choice
@@ -39,12 +40,16 @@ def json_schema_grammar(schema: Any, options: JsonSchemaOptions, budget: Budget)
     strings = Strings(budget)
     refusals = Refusals(options.on_unsupported)
     layout = Layout(options)
-    lenient = Exploration(Reader(document, strings, Leniency(), budget), numbers, strings, budget, is_strict=False)
+    leniency = Leniency()
+    lenient = Exploration(
+        Reader(document, strings, leniency, budget), numbers, strings, leniency, budget, is_strict=False
+    )
 
     exploration = Exploration(
         Reader(document, strings, refusals, budget, lambda node: lenient.is_satisfiable(lenient.root(node))),
         numbers,
         strings,
+        refusals,
         budget,
         is_strict=options.strict_mode,
         level_max=LEVEL_MAX if layout.depends_on_level else None,
@@ -52,7 +57,7 @@ def json_schema_grammar(schema: Any, options: JsonSchemaOptions, budget: Budget)
     root = exploration.root(node_of(document.root))
     if not exploration.is_satisfiable(root):
         raise SourceError("nothing satisfies this schema", pointer="")
-    rules = Rules(layout)
+    rules = Rules(layout, budget)
     _Writer(exploration, numbers, strings, rules).write(root)
     if exploration.was_cut:
         refusals.warn("indent", "", f"with indentation, values nested deeper than {LEVEL_MAX} levels are not admitted")

@@ -144,6 +144,20 @@ def unite_constants(sets: Iterable[NumberSet]) -> list[NumberSet]:
     return [*others, NumberSet(spellings=frozenset(constants))] if constants else others
 
 
+def finite_numbers(numbers: NumberSet, count_max: int) -> list[Number] | None:
+    """The numbers of a set, each once; None when they are more than ``count_max``, or not known."""
+    if numbers.spellings is not None:
+        candidates: Iterable[Decimal] = {Decimal(spelling) for spelling in numbers.spellings}
+    elif numbers.is_integer and numbers.low is not None and numbers.high is not None:
+        low, high = (int(Decimal(bound).to_integral_value()) for bound in (numbers.low, numbers.high))
+        if high - low > count_max:
+            return None
+        candidates = map(Decimal, range(low - 1, high + 2))
+    else:
+        return None
+    return sorted(value for value in candidates if _satisfies(value, numbers))
+
+
 class Numbers:
     """Makes the automata of number sets, each once per compile. ``canonical``: integers are spelt the shortest way."""
 

@@ -85,6 +85,10 @@ class Reader:
         self._shapes: dict[int, Shape] = {TRUE: EVERYTHING, FALSE: NOTHING}
         self._inexact: set[int] = set()  # schemas whose shapes admit too much, because something was ignored
 
+    def constant(self, value: Any) -> Node:
+        """The node of one value."""
+        return node_of(self._document.constant_id(value, ""))
+
     def shape(self, node: Node) -> Shape:
         """The values that satisfy all schemas of the node."""
         result = EVERYTHING
@@ -291,7 +295,7 @@ class Reader:
         """Arrays and objects; a schema that neither names such a type nor has a keyword for it does not speak of it."""
         array_set, object_set = ANY_ARRAY, ANY_OBJECT
         if "array" in (named or ()) or any(name in keywords for name in arrays.KEYWORDS):
-            array_set = read_arrays(keywords)
+            array_set = read_arrays(keywords, self._complement_of, self._document.draft)
         if "object" in (named or ()) or any(name in keywords for name in objects.KEYWORDS):
             has_effect = named is None or "object" in named
             object_set = read_objects(keywords, self._strings, self._refusals.refuse if has_effect else _ignore)

@@ -14,6 +14,7 @@ from shmcache.grammar.json_schema.expressions import repeat, sequence
 from shmcache.grammar.json_schema.layout import LEVEL_MAX, Layout
 from shmcache.grammar.json_schema.number_automata import any_integer, any_number
 from shmcache.grammar.json_schema.string_automata import any_string
+from shmcache.limits import Budget
 
 ROOT = "root"
 
@@ -21,8 +22,9 @@ ROOT = "root"
 class Rules:
     """Rules by name; the generic ones are added when they are first asked for."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, budget: Budget | None = None) -> None:
         self.layout = layout
+        self.budget = budget or Budget()
         self._bodies: dict[str, Expression] = {}
         self._shared: set[str] = set()
         self._names: dict[Hashable, str] = {}
