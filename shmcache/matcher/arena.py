@@ -38,10 +38,9 @@ _NOTHING_KNOWN = np.zeros(0, dtype=np.uint8)
 class Configuration:
     """Where a matcher may be. ``ended``: the text so far is a whole text of the grammar."""
 
-    __slots__ = ("after", "arena", "ended", "mask", "nodes", "states")
+    __slots__ = ("after", "ended", "mask", "nodes", "states")
 
-    def __init__(self, arena: Arena, states: Int32Array, nodes: Int32Array, ended: bool) -> None:
-        self.arena = arena
+    def __init__(self, states: Int32Array, nodes: Int32Array, ended: bool) -> None:
         self.states = states
         self.nodes = nodes
         self.ended = ended
@@ -54,6 +53,9 @@ class Arena:
 
     A table only ever grows; :attr:`is_full` says when matchers that begin anew should begin in a fresh arena. Old ones
     live as long as their matchers. All kernel calls on an arena happen under its lock.
+
+    Configurations refer to each other in circles, and their masks to the image, but none refers to its arena: when the
+    last matcher lets go of that, it cuts the circles, and the image is unmapped without waiting for the collector.
     """
 
     def __init__(self, image: Image, vocabulary: Vocabulary) -> None:
@@ -68,6 +70,11 @@ class Arena:
         self._remembered = 0
         self.start = self._start()
         _arenas.add(self)
+
+    def __del__(self) -> None:
+        for known in getattr(self, "_known", {}).values():
+            known.after.clear()
+            known.mask = None
 
     @property
     def is_full(self) -> bool:
@@ -99,7 +106,7 @@ class Arena:
             if self._remembered >= REMEMBERED_STEPS_MAX:
                 self._forget()
             self._remembered += 1 + length // _ITEMS_PER_STEP
-            known = self._known[key] = Configuration(self, states, nodes, ended)
+            known = self._known[key] = Configuration(states, nodes, ended)
         return known
 
     def after_token(self, configuration: Configuration, token_id: int) -> Configuration | None:

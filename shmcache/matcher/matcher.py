@@ -38,6 +38,7 @@ class GrammarMatcher:
     """
 
     __slots__ = (
+        "_arena",
         "_configuration",
         "_grammar",
         "_is_stopped",
@@ -80,7 +81,8 @@ class GrammarMatcher:
         self._begin()
 
     def _begin(self) -> None:
-        self._configuration = self._grammar.arena().start
+        self._arena = self._grammar.arena()
+        self._configuration = self._arena.start
         self._is_stopped = False
         self._step: _Step | None = None
 
@@ -105,7 +107,7 @@ class GrammarMatcher:
             return True
         after = configuration.after.get(token, _UNKNOWN)
         if after is _UNKNOWN:
-            after = configuration.arena.after_token(configuration, token)
+            after = self._arena.after_token(configuration, token)
         if after is None or self._is_stopped or (self._terminates_early and configuration.ended):
             return False
         self._step = _Step(self._step, configuration, False)
@@ -117,7 +119,7 @@ class GrammarMatcher:
         if self.is_terminated():
             return False
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else memoryview(text).tobytes()
-        after = self._configuration.arena.after_bytes(self._configuration, data)
+        after = self._arena.after_bytes(self._configuration, data)
         if after is None:
             return False
         self._move(after, is_stopped=False)
@@ -143,7 +145,7 @@ class GrammarMatcher:
             return True
         mask = configuration.mask
         if mask is None:
-            mask = configuration.arena.mask_of(configuration)
+            mask = self._arena.mask_of(configuration)
         if len(row) > self._word_count:
             row[self._word_count :] = 0
             row = row[: self._word_count]
@@ -206,7 +208,7 @@ class GrammarMatcher:
             return ""
         forced = bytearray()
         configuration = self._configuration
-        arena = configuration.arena
+        arena = self._arena
         while len(forced) < _JUMP_BYTES_MAX:
             byte = arena.forced_byte(configuration)
             if byte is None:

@@ -6,6 +6,7 @@ payload means.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import OrderedDict
 
@@ -77,4 +78,6 @@ class SharedCache:
     def _keep(self, mapping: Mapping) -> None:
         self._mappings[mapping.header.serial] = mapping
         while len(self._mappings) > MAPPINGS_MAX:
-            self._mappings.popitem(last=False)
+            # Another thread may drop them all between the two lines.
+            with contextlib.suppress(KeyError):
+                self._mappings.popitem(last=False)

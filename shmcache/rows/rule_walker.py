@@ -62,9 +62,14 @@ class _Anchors:
         self.rounds = rounds
         self.by_state: dict[int, _Anchor] = {}
 
+    @property
+    def has_room(self) -> bool:
+        """Whether one more anchor would be kept."""
+        return len(self.by_state) < _ANCHORS_MAX
+
     def add(self, anchor: _Anchor) -> None:
         """Keeps an anchor, if there is room."""
-        if len(self.by_state) < _ANCHORS_MAX:
+        if self.has_room:
             self.by_state[anchor.state] = anchor
 
     def most_alike(self, state: int) -> _Anchor | None:
@@ -142,7 +147,7 @@ class RuleWalker:
         """
         base = self._most_frequent_target(state) if self._is_wide[state] else state
         if base != state and self._most_frequent_target(base) == base:
-            if base not in anchors.by_state:
+            if base not in anchors.by_state and anchors.has_room:
                 anchors.add(self._new_anchor(base, *self._walk(base), builder))
             return anchors.by_state.get(base)
         return anchors.most_alike(state)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import mmap
 from dataclasses import replace
 
 import pytest
@@ -9,7 +11,9 @@ import pytest
 from shmcache.errors import SegmentError
 from shmcache.grammar import ir
 from shmcache.image.image import open_image
+from shmcache.matcher.bitmask import allocate_token_bitmask
 from shmcache.matcher.compiled_grammar import CompiledGrammar
+from shmcache.matcher.matcher import GrammarMatcher
 from shmcache.matcher.token_table import TokenTable
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.matcher.support import compiled, image_bytes
@@ -67,3 +71,26 @@ def test_the_table_of_tokens_is_made_once_for_equal_vocabularies() -> None:
     narrow = TokenTable.of(Vocabulary([b"a", b"b", b"c"], width=2))
     assert narrow.is_text.tolist() == [True, True, False]
     assert mask_bits(narrow.text_bitmask) == {0, 1}
+
+
+def test_its_bytes_are_let_go_without_waiting_for_the_collector() -> None:
+    """Engines switch the collector off; a cleared grammar must be unmapped all the same."""
+    loop = ir.Grammar({"root": ir.Repeat(ir.Choice((ir.Literal(b"a"), ir.Literal(b"b"))), 0, None)}, "root")
+    data = image_bytes(loop, VOCABULARY)
+    pages = mmap.mmap(-1, len(data))
+    pages[:] = data
+    gc.disable()
+    try:
+        grammar = CompiledGrammar(open_image(memoryview(pages)), VOCABULARY, generation=0, memory_size_bytes=len(data))
+        matcher = GrammarMatcher(grammar)
+        bitmask = allocate_token_bitmask(1, VOCABULARY.width)
+        for token in (0, 1, 0):
+            matcher.fill_next_token_bitmask(bitmask)
+            assert matcher.accept_token(token)
+        forked = matcher.fork()
+        del grammar, matcher
+        assert forked.accept_token(1)
+        del forked
+        pages.close()  # raises BufferError while a view of it is left
+    finally:
+        gc.enable()
