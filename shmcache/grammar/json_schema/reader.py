@@ -177,7 +177,9 @@ class Reader:
         overlapping: dict[int, list[int]] = {at: [] for at in range(len(branches))}
         for at, one in enumerate(branches):
             for after, other in enumerate(branches[at + 1 :], at + 1):
-                if self._is_satisfiable(both(node_of(schema_id), both(node_of(one), node_of(other)))):
+                pair = both(node_of(one), node_of(other))
+                # Mostly the pair alone decides; with the whole schema, each pair costs as much as all branches.
+                if self._is_satisfiable(pair) and self._is_satisfiable(both(node_of(schema_id), pair)):
                     overlapping[at].append(other)
                     overlapping[after].append(one)
         shapes: list[Shape] = []
