@@ -72,6 +72,19 @@ class Levels:
             return None
         return count, level[1] | needs
 
+    def with_remaining(self, level: Level, remaining: int) -> Level | None:
+        """The same level, where at most so many members can follow; None when those are too few.
+
+        Counts from which the upper bound is out of reach are one level: few absent members are counted as cheaply as
+        few present ones.
+        """
+        count, needs = level
+        if count + remaining < self.minimum:
+            return None
+        if self.maximum is not None and count >= self.minimum:
+            count = max(count, self.maximum - remaining)
+        return count, needs
+
     def accepts(self, level: Level) -> bool:
         """Whether there may be no further member."""
         return level[0] >= self.minimum and level[1] + 1 == 1 << self.need_count
@@ -197,6 +210,8 @@ class _MemberGraph:
             state = self._named[member, level] = self._state()
             for way in self._members[member].ways:
                 after = self._levels.after(level, way.needs)
+                if after is not None and not self._others:
+                    after = self._levels.with_remaining(after, len(self._members) - member - 1)
                 if after is not None:
                     self._edges.append((state, way.behind_name, self._place(member + 1, after)))
         return state

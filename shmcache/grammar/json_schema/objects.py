@@ -163,7 +163,7 @@ def intersect_objects(first: ObjectSet, second: ObjectSet) -> ObjectSet | None:
     maximum = min((one.maximum for one in (first, second) if one.maximum is not None), default=None)
     if maximum is not None and maximum < max(minimum, len({*first.required, *second.required})):
         return None
-    return ObjectSet(
+    result = ObjectSet(
         tuple(merged.items()),
         tuple(dict.fromkeys(first.required + second.required)),
         both(first.extra, second.extra),
@@ -174,3 +174,11 @@ def intersect_objects(first: ObjectSet, second: ObjectSet) -> ObjectSet | None:
         maximum,
         tuple(dict.fromkeys(first.needs + second.needs)),
     )
+    return None if any(_is_hopeless(need, result) for need in result.needs) else result
+
+
+def _is_hopeless(need: Need, objects: ObjectSet) -> bool:
+    """Whether it is plain that no member is of that kind: the object is closed, and all its names are excluded."""
+    if objects.extra != NEVER or need.value == NEVER:
+        return need.value == NEVER
+    return all(name in need.excluded or node == NEVER for name, node in objects.properties)
