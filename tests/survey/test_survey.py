@@ -28,7 +28,7 @@ from tests.survey.survey import (
 )
 from tests.survey.walker import Walker
 
-PASSING_MIN = {MASKBENCH: 0.8, TEST_SUITE: 0.65}
+PASSING_MIN = {MASKBENCH: 0.9, TEST_SUITE: 0.8}
 
 
 @pytest.mark.parametrize(("path", "every"), [(MASKBENCH, 4), (TEST_SUITE, 3)])

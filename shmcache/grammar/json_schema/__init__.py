@@ -6,8 +6,10 @@ A schema is first brought to a normal form, in which siblings, references and ap
 a union of constraint records (``shapes``). The modules, each resting on those before it: ``document`` (schemas,
 pointers, references), ``keywords`` (typed access), ``nodes`` (conjunctions of schemas); ``layout``, ``rules``
 (whitespace, generic rules); ``numbers``, ``strings``, ``arrays``, ``objects`` (the records, with ``intervals``,
-``number_automata``, ``multiples``, ``string_automata``, ``counting`` and ``members`` below them); ``shapes``;
-``refusals``, ``reader`` (schema to shape); ``exploration`` (what is satisfiable); ``front_end``.
+``number_automata``, ``multiples``, ``formats``, ``string_automata`` and ``counting`` below them); ``shapes``,
+``complements``, ``evaluation``; ``refusals``, ``reader`` (schema to shape); ``names``, ``finishing``, ``distinct``
+(records made ready); ``exploration`` (what is satisfiable); ``members``, ``object_expressions``, ``array_expressions``;
+``front_end``.
 """
 
 from __future__ import annotations

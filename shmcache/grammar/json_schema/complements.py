@@ -77,6 +77,11 @@ def unless_object(*records: ObjectSet) -> Shape:
     return _but(objects=records)
 
 
+def unless_array(*records: ArraySet) -> Shape:
+    """Every value that is no array, and arrays of these records."""
+    return _but(arrays=records)
+
+
 def without(name: str) -> ObjectSet:
     """Objects that have no such member."""
     return ObjectSet(properties=((name, NEVER),))

@@ -22,12 +22,14 @@ from shmcache.grammar.json_schema.complements import (
     complement,
     having,
     of_objects,
+    unless_array,
     unless_object,
     without,
 )
 from shmcache.grammar.json_schema.document import FALSE, TRUE, Document
+from shmcache.grammar.json_schema.evaluation import NotStaticError, unevaluated_arrays, unevaluated_objects
 from shmcache.grammar.json_schema.keywords import Keywords, Number, exact_number
-from shmcache.grammar.json_schema.nodes import Node, both, node_of
+from shmcache.grammar.json_schema.nodes import ANYTHING, Node, both, node_of
 from shmcache.grammar.json_schema.numbers import constant_numbers, read_numbers
 from shmcache.grammar.json_schema.objects import ANY_OBJECT, ObjectSet, constant_object, read_objects
 from shmcache.grammar.json_schema.refusals import Refusals
@@ -215,7 +217,7 @@ class Reader:
                     pointer = keywords.pointer("$ref")
                     self._refusals.warn("$ref", pointer, "in the declared draft the siblings of '$ref' are ignored")
                 return _Reading(EVERYTHING, target)
-        shape = self._own_shape(keywords)
+        shape = self._unevaluated(keywords, self._own_shape(keywords))
         self._refusals.check(keywords, shape, self._document.draft)
         failing, affirmed = self._negated(keywords)
         return _Reading(
@@ -227,6 +229,27 @@ class Reader:
             self._condition(keywords),
             self._dependent(keywords),
         )
+
+    def _unevaluated(self, keywords: Keywords, shape: Shape) -> Shape:
+        """What ``unevaluatedProperties`` and ``unevaluatedItems`` leave of the shape."""
+        for name in ("unevaluatedProperties", "unevaluatedItems"):
+            node = node_of(keywords.child(name)) if name in keywords else ANYTHING
+            if node == ANYTHING or not (shape.objects if name == "unevaluatedProperties" else shape.arrays):
+                continue
+            try:
+                if name == "unevaluatedProperties":
+                    objects = unevaluated_objects(self._document, keywords, node, self._strings)
+                    shape = shape if objects is None else self._both(shape, unless_object(objects))
+                else:
+                    arrays = unevaluated_arrays(self._document, keywords, node)
+                    shape = shape if arrays is None else self._both(shape, unless_array(arrays))
+            except NotStaticError as error:
+                message = f"the keyword {name!r} is not enforced here: {error}"
+                pointer = keywords.pointer(name)
+                self._refusals.refuse(UnsupportedError(message, feature=name, pointer=pointer))
+            except UnsupportedError as error:  # a pattern
+                self._refusals.refuse(error)
+        return shape
 
     def _negated(self, keywords: Keywords) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
         """The schema under ``not``; or under two of them, where it is affirmed without any complement."""

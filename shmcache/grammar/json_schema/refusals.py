@@ -42,8 +42,6 @@ def _unless(*idle: Any) -> Callable[[Any], bool]:
 REFUSED_KEYWORDS: dict[str, tuple[Callable[[Shape], bool], Callable[[Any], bool]]] = {
     "$dynamicRef": (_any_type, _always),
     "$recursiveRef": (_any_type, _always),
-    "unevaluatedItems": (_arrays, _unless(True, {})),
-    "unevaluatedProperties": (_objects, _unless(True, {})),
 }
 """Keyword → whether it concerns a type that the shape admits, and whether its value has any effect."""
 
