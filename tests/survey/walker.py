@@ -98,7 +98,7 @@ class Walker:
         if self._search_steps > SEARCH_STEPS_MAX or not self.is_alive(configuration):
             return
         if isinstance(value, dict) and value:
-            yield from self._object_ends(self.advance(configuration, b"{"), self._sorted(value), is_first=True)
+            yield from self._object_ends(self.advance(configuration, b"{"), self._sorted(value), set(), is_first=True)
         elif isinstance(value, list) and value:
             yield from self._array_ends(self.advance(configuration, b"["), value, 0)
         else:
@@ -117,7 +117,13 @@ class Walker:
         for end in self._ends(here, items[at]):
             yield from self._array_ends(end, items, at + 1)
 
-    def _object_ends(self, configuration: int, members: dict[str, Any], *, is_first: bool) -> Iterator[int]:
+    def _object_ends(
+        self, configuration: int, members: dict[str, Any], seen: set[tuple[int, frozenset[str]]], *, is_first: bool
+    ) -> Iterator[int]:
+        here_before = (configuration, frozenset(members))
+        if here_before in seen:
+            return  # by another order of the same members, which led to the same
+        seen.add(here_before)
         if not members:
             yield self.advance(configuration, b"}")
             return
@@ -128,4 +134,4 @@ class Walker:
                 continue
             rest = {other: inner for other, inner in members.items() if other != name}
             for end in self._ends(behind_name, value):
-                yield from self._object_ends(end, rest, is_first=False)
+                yield from self._object_ends(end, rest, seen, is_first=False)
