@@ -91,13 +91,15 @@ def texts(instance: Any) -> set[bytes]:
     return {compact, json.dumps(instance).encode()}
 
 
-def judge(case: dict[str, Any], is_exception: IsException = lambda _case, _test: False) -> Verdict:
-    """Compiles the schema of a case and tries all its instances."""
+def judge(
+    case: dict[str, Any], is_exception: IsException = lambda _case, _test: False, seconds_max: float = 30.0
+) -> Verdict:
+    """Compiles the schema of a case, within that time, and tries all its instances."""
     name, start = name_of(case), time.perf_counter()
     walker: Walker | None = None
     try:
-        grammar = Source.json_schema(declared(case), strict_mode=False).grammar(Budget())
-        walker = Walker(build_automaton(grammar, Budget()))
+        grammar = Source.json_schema(declared(case), strict_mode=False).grammar(Budget(seconds_max=seconds_max))
+        walker = Walker(build_automaton(grammar, Budget(seconds_max=seconds_max)))
     except UnsupportedError as error:
         return Verdict(name, REFUSED, error.feature)
     except LimitError as error:
