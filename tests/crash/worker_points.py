@@ -72,6 +72,8 @@ class ForkingSupervisor(InlineSupervisor):
 def _be_worker(namespace: Namespace, endpoint: socket.socket, killed_at: int) -> None:
     code = 1
     try:
+        # Its parent cleans up when told to end; a worker just ends.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.alarm(GUARD_SECONDS)
         channel = Channel(endpoint)
         with before_every_step(Counter(killed_at)):
