@@ -50,7 +50,12 @@ class ForkingSupervisor(InlineSupervisor):
     def spawn(self, number: int) -> Any:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         sys.stdout.flush()
+        # Its parent cleans up when told to end; a worker just ends, also when it is told before it has begun.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         if pid == 0:
             ours.close()
             _be_worker(self._namespace, theirs, self._killed_at if number == 1 else -1)
@@ -72,8 +77,6 @@ class ForkingSupervisor(InlineSupervisor):
 def _be_worker(namespace: Namespace, endpoint: socket.socket, killed_at: int) -> None:
     code = 1
     try:
-        # Its parent cleans up when told to end; a worker just ends.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.alarm(GUARD_SECONDS)
         channel = Channel(endpoint)
         with before_every_step(Counter(killed_at)):
