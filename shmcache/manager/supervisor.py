@@ -16,9 +16,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from shmcache.manager.connection import Connection
 from shmcache.memory import steps
@@ -65,7 +64,6 @@ class Supervisor:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                env=worker_environment(os.environ, self._namespace.directory),
             )
         except BaseException:
             ours.close()
@@ -94,22 +92,3 @@ class Supervisor:
         worker.connection.close()
         os.close(worker.pidfd)
         return code
-
-
-def worker_environment(inherited: Mapping[str, str], directory: Path) -> dict[str, str]:
-    """The environment of workers: the manager's own, and a place for compiled kernels where there would be none.
-
-    Numba keeps them beside the source, else in the user's cache directory; if neither can be written, every worker
-    would compile them again, or not start at all.
-    """
-    environment = dict(inherited)
-    if "NUMBA_CACHE_DIR" not in environment and not _has_kernel_cache(environment):
-        environment["NUMBA_CACHE_DIR"] = str(directory / "kernels")
-    return environment
-
-
-def _has_kernel_cache(environment: Mapping[str, str]) -> bool:
-    beside_source = Path(__file__).resolve().parent.parent / "rows"
-    home = Path(environment.get("HOME", "/nonexistent"))
-    user_cache = Path(environment.get("XDG_CACHE_HOME") or home / ".cache")
-    return any(os.access(place, os.W_OK) for place in (beside_source, user_cache, home))
