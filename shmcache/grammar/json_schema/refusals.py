@@ -35,10 +35,6 @@ def _always(_value: Any) -> bool:
     return True
 
 
-def _unless(*idle: Any) -> Callable[[Any], bool]:
-    return lambda value: not any(type(value) is type(one) and value == one for one in idle)
-
-
 REFUSED_KEYWORDS: dict[str, tuple[Callable[[Shape], bool], Callable[[Any], bool]]] = {
     "$dynamicRef": (_any_type, _always),
     "$recursiveRef": (_any_type, _always),
