@@ -1,9 +1,9 @@
 """The one representation of a grammar that all front ends produce.
 
-Owns expressions and rules as values. Must never know the text they came from, nor tokens.
+Owns expressions and rules as values. Must never know the text they came from, nor any vocabulary.
 
-A grammar is a set of named rules over bytes; an expression is one of the classes below. Sequences of length 0 are
-``EMPTY``; a choice of no options is the empty language ``NOTHING``.
+A grammar is a set of named rules over bytes and whole tokens; an expression is one of the classes below. Sequences of
+length 0 are ``EMPTY``; a choice of no options is the empty language ``NOTHING``.
 """
 
 from __future__ import annotations
@@ -78,7 +78,27 @@ class Graph:
     final: int
 
 
-Expression = Literal | Characters | Regular | Reference | Sequence | Choice | Repeat | Graph
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """One token of the vocabulary, taken whole, whatever its bytes; special tokens too.
+
+    ``names`` are token ids, or texts that stand for every token with these bytes. With ``is_excluded`` any token that
+    has bytes and is not named. The stop tokens of a request are never among them.
+    """
+
+    names: tuple[int | str, ...]
+    is_excluded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """A word of a regular language over bytes, made of at most ``tokens_max`` whole text tokens."""
+
+    automaton: Dfa
+    tokens_max: int
+
+
+Expression = Literal | Characters | Regular | Reference | Sequence | Choice | Repeat | Graph | Tokens | Metered
 
 EMPTY = Sequence(())
 NOTHING = Choice(())
