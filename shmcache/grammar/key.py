@@ -1,36 +1,24 @@
 """What a user asked to have compiled: the source, its canonical text, and its key.
 
-Owns :class:`Source`, the canonical form of a JSON Schema's text, and the digest under which everything else finds a
-grammar. Must never know what a schema means beyond where in it other schemas stand, nor anything of automata: the hit
-path of every client runs through here, so the imports are light.
+Owns :class:`Source` and the digest under which everything else finds a grammar. Must never know what a source means,
+nor anything of automata: the hit path of every client runs through here, so the imports are light.
 
-Two sources have one key when they are sure to give one grammar. Spacing, ``\\u`` spellings, the order of keywords and
-annotations do not enter the canonical text; the order of ``properties`` does, because it is the order in which the
-grammar admits them. Numbers keep every digit, and ``1.0`` stays apart from ``1``, as an ``enum`` may spell it so.
+Two sources have one key when they are sure to give one grammar; :mod:`shmcache.grammar.canonical_json` says how the
+text of a schema is written for that.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 from hashlib import blake2b
-from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from shmcache.errors import LimitError, SourceError, UnsupportedError
-from shmcache.grammar.schema_keywords import (
-    ANNOTATION,
-    ANNOTATIONS,
-    DATA,
-    SCHEMA,
-    SCHEMAS,
-    SORTED_SCHEMAS,
-    UNDER_KEYWORD,
-)
-from shmcache.limits import SCHEMA_DEPTH_MAX, SOURCE_BYTES_MAX, STATES_MAX
+from shmcache.grammar.canonical_json import canonical_json, parse_json, too_large
+from shmcache.grammar.schema_keywords import DATA, SCHEMA
+from shmcache.limits import SOURCE_BYTES_MAX, STATES_MAX
 
 if TYPE_CHECKING:
     from shmcache.grammar.ir import Grammar
@@ -43,170 +31,8 @@ KINDS = ("json_schema", "ebnf", "regex", "structural_tag", "builtin_json")
 
 OptionValue = str | int | bool | None | tuple[str, ...]
 
-# A reference whose pointer leads through an annotation, and not to a property or a definition that has such a name.
-_REFERENCE_TO_ANNOTATION = re.compile(
-    r'"\$ref":"[^"#]*#[^"]*(?<!/properties)(?<!/\$defs)(?<!/definitions)/(?:'
-    + "|".join(sorted(map(re.escape, ANNOTATIONS)))
-    + r')[/"]'
-)
 # What may mean other characters with another version of Unicode: properties, and letters regardless of case.
 _OF_UNICODE_DATA = re.compile(r"\\[pP]|\(\?[a-z]*i")
-_CONSTANTS = {None: "null", True: "true", False: "false"}
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        seen: set[str] = set()
-        name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise SourceError(f"the name {json.dumps(name)} occurs twice in one JSON object")
-    return members
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise SourceError(f"{name} is not a JSON value")
-
-
-_decode = json.JSONDecoder(object_pairs_hook=_unique, parse_float=Decimal, parse_constant=_no_constant).decode
-
-
-def parse_json(text: str) -> Any:
-    """The JSON document, numbers with a fraction or exponent as :class:`Decimal`.
-
-    Raises :class:`SourceError` with line and column when malformed, :class:`LimitError` when too large or too deep.
-    """
-    if len(text) > SOURCE_BYTES_MAX:
-        raise _too_large()
-    try:
-        return _decode(text)
-    except json.JSONDecodeError as error:
-        raise SourceError(f"not JSON: {error.msg}", line=error.lineno, column=error.colno) from None
-    except RecursionError:
-        raise _too_deep() from None
-    except ArithmeticError:
-        raise LimitError("a number has an exponent out of all bounds", limit="integer_digits") from None
-    except ValueError as error:  # the interpreter's bound on the digits of an int
-        raise _too_many_digits(error) from None
-
-
-def _too_many_digits(error: ValueError) -> LimitError:
-    return LimitError(f"a number has too many digits: {error}", limit="integer_digits")
-
-
-def _too_large() -> LimitError:
-    return LimitError(f"the source is larger than {SOURCE_BYTES_MAX} bytes", limit="bytes", value=SOURCE_BYTES_MAX)
-
-
-def _too_deep() -> LimitError:
-    return LimitError(
-        f"the document is nested deeper than {SCHEMA_DEPTH_MAX} levels", limit="depth", value=SCHEMA_DEPTH_MAX
-    )
-
-
-def _scalar_text(value: Any) -> str:
-    if isinstance(value, str):
-        return encode_basestring(value)
-    if value is None or value is True or value is False:
-        return _CONSTANTS[value]
-    if isinstance(value, int):
-        try:
-            return int.__repr__(value)
-        except ValueError as error:  # as in parse_json
-            raise _too_many_digits(error) from None
-    if isinstance(value, float):
-        value = Decimal(repr(value))
-    if isinstance(value, Decimal):
-        if not value.is_finite():
-            raise SourceError(f"{value} is not a JSON value")
-        return str(value)
-    raise SourceError(f"a JSON document cannot hold a Python {type(value).__name__}")
-
-
-_Piece = str | tuple[Any, int, int]
-"""A finished piece of text, or (value still to be written, what it is, its depth)."""
-
-
-def canonical_json(document: Any, *, is_schema: bool, keeps_annotations: bool = False) -> str:
-    """The canonical text of a JSON document given as plain Python data; with ``is_schema``, of a JSON Schema.
-
-    ``keeps_annotations`` is for the odd schema that refers to a part of its own ``examples`` or the like.
-
-    Written with an explicit stack: the depth of the document never becomes the depth of the interpreter's stack.
-    """
-    parts: list[str] = []
-    stack: list[_Piece] = [(document, SCHEMA if is_schema else DATA, 0)]
-    size = 0
-    try:
-        while stack:
-            entry = stack.pop()
-            if isinstance(entry, str):
-                parts.append(entry)
-                continue
-            value, role, depth = entry
-            if depth > SCHEMA_DEPTH_MAX:
-                raise _too_deep()
-            if isinstance(value, dict):
-                pieces = _object_pieces(value, role, depth + 1, keeps_annotations)
-            elif isinstance(value, (list, tuple)):
-                pieces = _list_pieces(value, role, depth + 1)
-            else:
-                pieces = [_scalar_text(value)]
-            size += len(pieces[-1])
-            if size > SOURCE_BYTES_MAX:  # looked at on the way: plain data may hold one object many times over
-                raise _too_large()
-            pieces.reverse()
-            stack += pieces
-    except TypeError:  # from sorting or spelling a name
-        raise SourceError("the names of a JSON object's members must be strings") from None
-    return "".join(parts)
-
-
-def _object_pieces(value: dict[str, Any], role: int, depth: int, keeps_annotations: bool) -> list[_Piece]:
-    pieces: list[_Piece] = []
-    text, separator = "", "{"
-    for name in sorted(value) if role in (SCHEMA, SORTED_SCHEMAS) else value:
-        if role == SCHEMA:
-            under = UNDER_KEYWORD.get(name, DATA)
-            if under == ANNOTATION:
-                if not keeps_annotations:
-                    continue
-                under = DATA
-        else:
-            under = DATA if role == DATA else SCHEMA
-        member = value[name]
-        kind = type(member)
-        text += f"{separator}{encode_basestring(name)}:"
-        separator = ","
-        if kind is str:
-            text += encode_basestring(member)
-        elif kind is dict or kind is list or isinstance(member, (dict, list, tuple)):
-            pieces.append(text)
-            pieces.append((member, under, depth))
-            text = ""
-        else:
-            text += _scalar_text(member)
-    pieces.append(text + "}" if separator == "," else "{}")
-    return pieces
-
-
-def _list_pieces(value: list[Any] | tuple[Any, ...], role: int, depth: int) -> list[_Piece]:
-    under = SCHEMA if role in (SCHEMA, SCHEMAS) else DATA
-    pieces: list[_Piece] = []
-    text, separator = "", "["
-    for member in value:
-        kind = type(member)
-        text += separator
-        separator = ","
-        if kind is str:
-            text += encode_basestring(member)
-        elif kind is dict or kind is list or isinstance(member, (dict, list, tuple)):
-            pieces.append(text)
-            pieces.append((member, under, depth))
-            text = ""
-        else:
-            text += _scalar_text(member)
-    pieces.append(text + "]" if separator == "," else "[]")
-    return pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,10 +76,7 @@ class Source:
             ("separators", _checked_separators(separators)),
             ("strict_mode", bool(strict_mode)),
         )
-        text = canonical_json(schema, is_schema=True)
-        if '"$ref"' in text and _REFERENCE_TO_ANNOTATION.search(text):
-            text = canonical_json(schema, is_schema=True, keeps_annotations=True)
-        return Source("json_schema", text, options)
+        return Source("json_schema", canonical_json(schema, SCHEMA), options)
 
     @staticmethod
     def ebnf(text: str, root_rule_name: str = "root") -> Source:
@@ -268,9 +91,7 @@ class Source:
     @staticmethod
     def structural_tag(tag: Any) -> Source:
         """A structural tag: its JSON text or the parsed document."""
-        return Source(
-            "structural_tag", canonical_json(parse_json(tag) if isinstance(tag, str) else tag, is_schema=False)
-        )
+        return Source("structural_tag", canonical_json(parse_json(tag) if isinstance(tag, str) else tag, DATA))
 
     @staticmethod
     def builtin_json() -> Source:
@@ -308,7 +129,7 @@ class Source:
         import msgpack
 
         if len(data) > SOURCE_BYTES_MAX + (1 << 16):
-            raise _too_large()
+            raise too_large()
         try:
             plain = msgpack.unpackb(data, use_list=False)
         except (ValueError, msgpack.UnpackException) as error:
@@ -348,7 +169,7 @@ def _utf8(text: str) -> bytes:
     except UnicodeEncodeError as error:
         raise SourceError(f"the source holds a lone surrogate, {text[error.start]!r}, which has no UTF-8") from None
     if len(data) > SOURCE_BYTES_MAX:
-        raise _too_large()
+        raise too_large()
     return data
 
 

@@ -1,4 +1,4 @@
-"""Where in a JSON Schema other schemas stand.
+"""Where in a JSON Schema, or in a structural tag, other schemas stand.
 
 Owns the table of keywords that hold schemas and the set of those that only annotate. Must never know what any keyword
 demands of an instance. The key of a source depends on this module, so it stays light.
@@ -24,6 +24,11 @@ SORTED_SCHEMAS = 4
 """A map of names to schemas whose order never matters."""
 ANNOTATION = 5
 """Nothing that constrains."""
+TAG = 6
+"""A structural tag, or a format or list within one."""
+
+TAG_SCHEMAS = ("json_schema", "schema")
+"""The members of a structural tag's formats that hold schemas; none holds other data with names of its own."""
 
 UNDER_KEYWORD = {
     **dict.fromkeys(ANNOTATIONS, ANNOTATION),

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shmcache.errors import LimitError, SourceError
-from shmcache.grammar.key import Source, canonical_json, parse_json
+from shmcache.grammar import schema_keywords as roles
+from shmcache.grammar.canonical_json import canonical_json, parse_json
+from shmcache.grammar.key import Source
 from shmcache.grammar.schema_keywords import ANNOTATIONS
 from shmcache.limits import SCHEMA_DEPTH_MAX, SOURCE_BYTES_MAX, STATES_MAX
 
@@ -99,9 +101,9 @@ def test_the_order_of_definitions_does_not_enter_but_that_of_data_does() -> None
 
 def test_annotations_are_kept_where_they_are_names_or_data() -> None:
     for name in ANNOTATIONS:
-        assert name in canonical_json({"properties": {name: {"type": "string"}}}, is_schema=True)
-        assert name in canonical_json({"enum": [{name: 1}]}, is_schema=True)
-        assert name not in canonical_json({"items": {"anyOf": [{name: "x", "type": "string"}]}}, is_schema=True)
+        assert name in canonical_json({"properties": {name: {"type": "string"}}}, roles.SCHEMA)
+        assert name in canonical_json({"enum": [{name: 1}]}, roles.SCHEMA)
+        assert name not in canonical_json({"items": {"anyOf": [{name: "x", "type": "string"}]}}, roles.SCHEMA)
 
 
 def test_plain_data_and_text_are_one_source() -> None:
@@ -219,16 +221,16 @@ JSON_VALUES = st.recursive(
 
 @given(JSON_VALUES)
 def test_canonical_text_of_data_is_that_data(value: Any) -> None:
-    assert json.loads(canonical_json(value, is_schema=False)) == value
-    assert canonical_json(value, is_schema=False) == canonical_json(parse_json(json.dumps(value)), is_schema=False)
+    assert json.loads(canonical_json(value, roles.DATA)) == value
+    assert canonical_json(value, roles.DATA) == canonical_json(parse_json(json.dumps(value)), roles.DATA)
 
 
 @given(
     st.dictionaries(st.sampled_from(["properties", "items", "x", "enum", "title", "$defs"]), JSON_VALUES, max_size=4)
 )
 def test_canonical_text_is_a_fixed_point(schema: dict[str, Any]) -> None:
-    text = canonical_json(schema, is_schema=True)
-    assert canonical_json(parse_json(text), is_schema=True) == text
+    text = canonical_json(schema, roles.SCHEMA)
+    assert canonical_json(parse_json(text), roles.SCHEMA) == text
 
 
 @pytest.mark.parametrize(
