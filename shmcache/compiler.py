@@ -9,6 +9,7 @@ from __future__ import annotations
 from shmcache.automaton.build import build_automaton
 from shmcache.errors import LimitError
 from shmcache.grammar.key import Source
+from shmcache.grammar.whole_tokens import with_token_ids
 from shmcache.image.image import Image, write_image
 from shmcache.limits import Budget
 from shmcache.rows.build import RuleRows, build_rows
@@ -28,7 +29,7 @@ def compile_image(
     """
     try:
         grammar = source.grammar(budget)
-        automaton = build_automaton(grammar, budget)
+        automaton = build_automaton(with_token_ids(grammar, vocabulary, budget), budget)
         warm_up()
         rows = build_rows(automaton, vocabulary, rule_rows, budget)
     except RecursionError as error:

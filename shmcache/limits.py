@@ -33,6 +33,9 @@ STATES_MAX = 400_000
 EDGES_MAX = 4_000_000
 """Transitions one compile may create over all its constructions."""
 
+TOKEN_SETS_MAX = 1 << 14
+"""Different sets of whole tokens in one grammar."""
+
 IMAGE_BYTES_MAX = 256 << 20
 
 COMPILE_SECONDS_MAX = 30.0

@@ -28,13 +28,13 @@ SOURCES = {
     "regex": Source.regex("[a-c]{2,40}(x|yy)?"),
     "builtin_json": Source.builtin_json(),
 }
-VERSION = 2
+VERSION = 3
 DIGESTS = {
-    "json_schema": "7672f81435dcc661",
-    "recursion": "420da1d31bbf17c7",
-    "ebnf": "06943ee3f640bd3f",
-    "regex": "59d052e62ebc97ce",
-    "builtin_json": "462c944a1b5ed546",
+    "json_schema": "08b28bddfafaeb51",
+    "recursion": "0faa945da27a0947",
+    "ebnf": "f4723fa85f55a17d",
+    "regex": "46a0600571e39de9",
+    "builtin_json": "36e3cf49d842c093",
 }
 
 

@@ -22,7 +22,7 @@ _INLINED_SHARE = 0.25
 
 
 def build_automaton(grammar: Grammar, budget: Budget) -> GrammarAutomaton:
-    """The automaton of ``grammar``; rules may recurse in any way, and may be empty.
+    """The automaton of ``grammar``, whose whole tokens are ids; rules may recurse in any way, and may be empty.
 
     Raises :class:`SourceError` when no text at all is accepted, :class:`LimitError` when the budget is exceeded.
     """
@@ -49,4 +49,4 @@ def _build(grammar: Grammar, inlined: frozenset[str], budget: Budget) -> Grammar
             dfas.append(determinise(lowered.nfa, start, {final}, budget, start_accepts=False))
     if dfas[0].is_empty and not nullable[0]:
         raise SourceError("no text at all satisfies this grammar")
-    return assemble(dfas, nullable[0])
+    return assemble(dfas, lowered.token_sets, nullable[0])

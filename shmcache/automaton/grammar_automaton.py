@@ -1,6 +1,7 @@
-"""A whole grammar as flat arrays of states: byte edges, calls, and where a rule may end.
+"""A whole grammar as flat arrays of states: byte edges, edges of whole tokens, calls, and where a rule may end.
 
-Owns the arrays that kernels walk, in place, in whatever memory they lie. Must never know tokens or masks.
+Owns the arrays that kernels walk, in place, in whatever memory they lie. Must never know the bytes
+of tokens, nor masks.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shmcache.automaton.lowering import CALL_BASE
+from shmcache.automaton.lowering import CALL_BASE, TOKENS_BASE
 from shmcache.errors import SegmentError
+from shmcache.grammar.ir import Tokens
 from shmcache.regular.dfa import Dfa
 
 Int32Array = npt.NDArray[np.int32]
@@ -21,7 +23,7 @@ UInt8Array = npt.NDArray[np.uint8]
 TAIL_CALL = -1
 """The return state of a call behind which its caller has nothing left to do: it pushes nothing."""
 
-ARRAY_DTYPES = (np.int32, np.uint8, np.uint8, np.int32, np.int32, np.int32, np.int32, np.uint8, np.int32, np.int32)
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +49,16 @@ class GrammarAutomaton:
     rule_of_state: Int32Array
     rule_start: Int32Array
     """int32 (R): first state of each rule."""
+    whole_offset: Int32Array
+    """int32 (S + 1): edges of whole tokens of state ``s``; (0) where the grammar has none."""
+    whole_set: Int32Array
+    """int32: the set of tokens, any one of which, taken whole, leads to the target; sets of a state may overlap."""
+    whole_target: Int32Array
+    token_set_excluded: UInt8Array
+    """uint8 (K): 1 where the set is every token that has bytes, but for its ids."""
+    token_set_offset: Int32Array
+    """int32 (K + 1): ids of set ``k``, ascending; (0) where the grammar has no whole tokens."""
+    token_set_ids: Int32Array
     root_nullable: bool
     """Whether the empty text is in the language."""
 
@@ -61,11 +73,11 @@ class GrammarAutomaton:
         return len(self.rule_start)
 
     @classmethod
-    def from_arrays(cls, arrays: tuple[npt.NDArray[Any], ...], root_nullable: bool) -> GrammarAutomaton:
+    def from_arrays(cls, arrays: tuple[Array, ...], root_nullable: bool) -> GrammarAutomaton:
         """The automaton of what :meth:`arrays` gave; call :meth:`check_bounds` on arrays from outside."""
         return cls(**dict(zip(ARRAY_NAMES, arrays, strict=True)), root_nullable=root_nullable)
 
-    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+    def arrays(self) -> tuple[Array, ...]:
         """The arrays, in the order of :data:`ARRAY_DTYPES`."""
         return tuple(getattr(self, name) for name in ARRAY_NAMES)
 
@@ -91,8 +103,25 @@ class GrammarAutomaton:
         part = slice(int(self.call_offset[state]), int(self.call_offset[state + 1]))
         return list(zip(self.call_rule[part].tolist(), self.call_return[part].tolist(), strict=True))
 
-    def begins_tokens(self) -> npt.NDArray[np.bool_]:
-        """Bool (S): whether the state has byte edges; a matcher stands only in those that do."""
+    @property
+    def has_whole_tokens(self) -> bool:
+        """Whether some state has edges of whole tokens."""
+        return bool(len(self.whole_offset))
+
+    def whole_edges_of(self, state: int) -> list[tuple[int, int]]:
+        """(set, target) of a state's edges of whole tokens."""
+        if not len(self.whole_offset):
+            return []
+        part = slice(int(self.whole_offset[state]), int(self.whole_offset[state + 1]))
+        return list(zip(self.whole_set[part].tolist(), self.whole_target[part].tolist(), strict=True))
+
+    def token_set(self, number: int) -> tuple[bool, Int32Array]:
+        """Whether its ids are excluded, and the ids, of a set of whole tokens."""
+        part = slice(int(self.token_set_offset[number]), int(self.token_set_offset[number + 1]))
+        return bool(self.token_set_excluded[number]), self.token_set_ids[part]
+
+    def has_byte_edges(self) -> npt.NDArray[np.bool_]:
+        """Bool (S): whether the state has byte edges."""
         has_edges: npt.NDArray[np.bool_] = self.edge_offset[1:] != self.edge_offset[:-1]
         return has_edges
 
@@ -100,6 +129,7 @@ class GrammarAutomaton:
         """Raises :class:`SegmentError` unless every index points into the array it is for."""
         states, rules = self.state_count, self.rule_count
         edges, calls = len(self.edge_low), len(self.call_rule)
+        wholes, sets = len(self.whole_set), len(self.token_set_excluded)
         if not (
             states >= 1
             and rules >= 1
@@ -114,14 +144,24 @@ class GrammarAutomaton:
             and in_range(self.call_return, TAIL_CALL, states)
             and in_range(self.rule_of_state, 0, rules)
             and in_range(self.rule_start, 0, states)
+            and len(self.whole_offset) == (states + 1 if sets else 0)
+            and len(self.token_set_offset) == (sets + 1 if sets else 0)
+            and len(self.whole_target) == wholes
+            and (not sets or is_offset_array(self.whole_offset, wholes))
+            and (not sets or is_offset_array(self.token_set_offset, len(self.token_set_ids)))
+            and in_range(self.whole_set, 0, sets)
+            and in_range(self.whole_target, 0, states)
         ):
             raise SegmentError("the automaton holds an index out of bounds")
 
 
 ARRAY_NAMES = tuple(field.name for field in fields(GrammarAutomaton))[:-1]
 
+_BYTE_ARRAYS = frozenset(("edge_low", "edge_high", "final", "token_set_excluded"))
+ARRAY_DTYPES = tuple(np.uint8 if name in _BYTE_ARRAYS else np.int32 for name in ARRAY_NAMES)
 
-def is_offset_array(offsets: npt.NDArray[Any], end: int) -> bool:
+
+def is_offset_array(offsets: Array, end: int) -> bool:
     """Whether ``offsets`` cut an array of ``end`` items into parts."""
     return bool(offsets[0] == 0 and offsets[-1] == end and (offsets[1:] >= offsets[:-1]).all())
 
@@ -131,14 +171,14 @@ def in_range(values: Int32Array, low: int, end: int) -> bool:
     return not len(values) or bool(values.min() >= low and values.max() < end)
 
 
-def frozen(values: Any, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+def frozen(values: Any, dtype: npt.DTypeLike) -> Array:
     """A read-only array: kernels then see one type, whether it was built here or lies in a mapped segment."""
     array = np.ascontiguousarray(values, dtype=dtype)
     array.setflags(write=False)
     return array
 
 
-def assemble(dfas: list[Dfa], root_nullable: bool) -> GrammarAutomaton:
+def assemble(dfas: list[Dfa], token_sets: list[Tokens], root_nullable: bool) -> GrammarAutomaton:
     """Numbers the states of all rules' automata in one line, and drops rules that nothing calls."""
     kept, numbers = _reachable_rules(dfas)
     starts: list[int] = []
@@ -146,22 +186,27 @@ def assemble(dfas: list[Dfa], root_nullable: bool) -> GrammarAutomaton:
     for rule in kept:
         starts.append(count)
         count += dfas[rule].state_count
-    edge_offset, call_offset = [0], [0]
+    edge_offset, call_offset, whole_offset = [0], [0], [0]
     edges: list[tuple[int, int, int]] = []
     calls: list[tuple[int, int]] = []
+    wholes: list[tuple[int, int]] = []
     final: list[bool] = []
     for rule, first in zip(kept, starts, strict=True):
         dfa = dfas[rule]
         for row in dfa.edges:
             for low, high, target in row:
-                if low < CALL_BASE:
+                if low < TOKENS_BASE:
                     edges.append((low, high, first + target))
+                    continue
+                if low < CALL_BASE:
+                    wholes.extend((symbol - TOKENS_BASE, first + target) for symbol in range(low, high + 1))
                     continue
                 is_tail = dfa.accepting[target] and not dfa.edges[target]
                 return_state = TAIL_CALL if is_tail else first + target
                 calls.extend((numbers[symbol - CALL_BASE], return_state) for symbol in range(low, high + 1))
             edge_offset.append(len(edges))
             call_offset.append(len(calls))
+            whole_offset.append(len(wholes))
         final.extend(dfa.accepting)
     lengths = [dfas[rule].state_count for rule in kept]
     return GrammarAutomaton(
@@ -175,8 +220,23 @@ def assemble(dfas: list[Dfa], root_nullable: bool) -> GrammarAutomaton:
         final=frozen(final, np.uint8),
         rule_of_state=frozen(np.repeat(np.arange(len(kept)), lengths), np.int32),
         rule_start=frozen(starts, np.int32),
+        **_whole_arrays(wholes, whole_offset, token_sets),
         root_nullable=root_nullable,
     )
+
+
+def _whole_arrays(wholes: list[tuple[int, int]], offsets: list[int], token_sets: list[Tokens]) -> dict[str, Array]:
+    """The arrays of whole tokens; all are empty where no edge of them is left."""
+    sets = token_sets if wholes else []
+    lengths = [len(one.names) for one in sets]
+    return {
+        "whole_offset": frozen(offsets if sets else [], np.int32),
+        "whole_set": frozen([edge[0] for edge in wholes], np.int32),
+        "whole_target": frozen([edge[1] for edge in wholes], np.int32),
+        "token_set_excluded": frozen([one.is_excluded for one in sets], np.uint8),
+        "token_set_offset": frozen(np.concatenate(([0], np.cumsum(lengths))) if sets else [], np.int32),
+        "token_set_ids": frozen([name for one in sets for name in one.names], np.int32),
+    }
 
 
 def _reachable_rules(dfas: list[Dfa]) -> tuple[list[int], dict[int, int]]:

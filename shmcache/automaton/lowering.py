@@ -1,6 +1,7 @@
 """From expressions to one non-deterministic automaton over bytes and rule calls.
 
-Owns the lowering. Symbols 0..255 are bytes; symbol ``CALL_BASE + r`` is a call of rule ``r``. Must never know tokens.
+Owns the lowering. Symbols 0..255 are bytes; symbol ``TOKENS_BASE + k`` is one token of set ``k``, taken whole; symbol
+``CALL_BASE + r`` is a call of rule ``r``. Must never know what the tokens of a set are.
 """
 
 from __future__ import annotations
@@ -15,20 +16,24 @@ from shmcache.grammar.ir import (
     Grammar,
     Graph,
     Literal,
+    Metered,
     Reference,
     Regular,
     Repeat,
     Sequence,
+    Tokens,
 )
-from shmcache.limits import Budget
+from shmcache.limits import TOKEN_SETS_MAX, Budget
 from shmcache.regular.code_points import CodePoints
 from shmcache.regular.dfa import Dfa
 from shmcache.regular.encode import encode_utf8
 from shmcache.regular.nfa import NfaBuilder
 from shmcache.regular.operations import characters
 
-CALL_BASE = 512
-"""Not next to the last byte: ranges of one target are joined, and none may hold both a byte and a call."""
+TOKENS_BASE = 512
+"""Not next to the last byte: ranges of one target are joined, and none may hold symbols of two kinds."""
+
+CALL_BASE = 2 * TOKENS_BASE + TOKEN_SETS_MAX
 
 
 @dataclass(slots=True)
@@ -42,6 +47,7 @@ class LoweredRules:
     names: list[str]
     starts: list[int] = field(default_factory=list)
     finals: list[int] = field(default_factory=list)
+    token_sets: list[Tokens] = field(default_factory=list)
 
 
 def lower(grammar: Grammar, inlined: frozenset[str], budget: Budget) -> LoweredRules:
@@ -49,7 +55,7 @@ def lower(grammar: Grammar, inlined: frozenset[str], budget: Budget) -> LoweredR
     names = [name for name in reachable_graph(grammar) if name not in inlined]
     lowered = LoweredRules(NfaBuilder(budget), names)
     numbers = {name: number for number, name in enumerate(names)}
-    lowering = _Lowering(lowered.nfa, grammar, numbers, budget)
+    lowering = _Lowering(lowered, grammar, numbers, budget)
     for name in names:
         start, final = lowered.nfa.add_state(), lowered.nfa.add_state()
         lowered.starts.append(start)
@@ -61,8 +67,10 @@ def lower(grammar: Grammar, inlined: frozenset[str], budget: Budget) -> LoweredR
 class _Lowering:
     """Thompson's construction (1968), driven by a list of work instead of recursion."""
 
-    def __init__(self, nfa: NfaBuilder, grammar: Grammar, numbers: dict[str, int], budget: Budget) -> None:
-        self._nfa = nfa
+    def __init__(self, lowered: LoweredRules, grammar: Grammar, numbers: dict[str, int], budget: Budget) -> None:
+        self._nfa = lowered.nfa
+        self._token_sets = lowered.token_sets
+        self._set_numbers: dict[Tokens, int] = {}
         self._rules = grammar.rules
         self._numbers = numbers
         self._budget = budget
@@ -99,6 +107,17 @@ class _Lowering:
                 self._lower_repeat(item, minimum, maximum, source, target)
             case Graph():
                 self._lower_graph(expression, source, target)
+            case Tokens():
+                symbol = TOKENS_BASE + self._set_number(expression)
+                nfa.add_edge(source, symbol, symbol, target)
+            case Metered():
+                raise AssertionError("taken out by with_token_ids")
+
+    def _set_number(self, tokens: Tokens) -> int:
+        number = self._set_numbers.setdefault(tokens, len(self._token_sets))
+        if number == len(self._token_sets):
+            self._token_sets.append(tokens)
+        return number
 
     def _encode(self, code_points: CodePoints) -> Dfa:
         encoded = self._encoded.get(code_points)

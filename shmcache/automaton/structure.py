@@ -60,6 +60,9 @@ def _body(automaton: GrammarAutomaton, rule: int) -> tuple[bytes, list[int]]:
         for callee, return_state in automaton.calls_of(state):
             place = order.setdefault(callee, len(order))
             numbers.extend((place, return_state - first if return_state >= 0 else -1))
+        for number, target in automaton.whole_edges_of(state):
+            is_excluded, ids = automaton.token_set(number)
+            numbers.extend((-6 if is_excluded else -5, target - first, len(ids), *ids.tolist()))
     return numbers.tobytes(), list(order)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from shmcache.grammar.ir import Grammar
     from shmcache.limits import Budget
 
-ENGINE_VERSION = 2
+ENGINE_VERSION = 3
 """Part of every key. Raised whenever the same source may compile to another image than before."""
 
 KINDS = ("json_schema", "ebnf", "regex", "structural_tag", "builtin_json")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shmcache.automaton import grammar_automaton
-from shmcache.automaton.grammar_automaton import GrammarAutomaton
+from shmcache.automaton.grammar_automaton import GrammarAutomaton, in_range
 from shmcache.errors import LimitError, SegmentError
 from shmcache.grammar.ir import Warning as GrammarWarning
 from shmcache.limits import IMAGE_BYTES_MAX
@@ -21,7 +21,7 @@ from shmcache.rows.row_table import RowTable
 from shmcache.vocabulary.sections import Readable, pack_sections, unpack_sections
 
 _MAGIC = b"SHMCimg\0"
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 _KEY_WORDS = 4
 _FINGERPRINT_WORDS = 4
 _WORD_COUNT = _KEY_WORDS + _FINGERPRINT_WORDS + 3
@@ -109,7 +109,9 @@ def open_image(buffer: Readable, *, expected_key: bytes | None = None, check_bou
 def _check_bounds(image: Image) -> None:
     image.automaton.check_bounds()
     token_count = min(image.vocabulary_size, image.width)
-    image.rows.check_bounds(image.automaton.begins_tokens(), -(-image.width // 32), token_count)
+    if not in_range(image.automaton.token_set_ids, 0, token_count):
+        raise SegmentError("the automaton names a token that the vocabulary does not have")
+    image.rows.check_bounds(image.automaton.has_byte_edges(), -(-image.width // 32), token_count)
 
 
 def _read_warnings(data: bytes) -> tuple[GrammarWarning, ...]:

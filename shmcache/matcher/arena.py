@@ -20,6 +20,7 @@ from shmcache.image.image import Image
 from shmcache.limits import CONFIGURATION_ENTRIES_MAX, REMEMBERED_STEPS_MAX
 from shmcache.matcher.bitmask import Int32Array, SparseMask, set_bits, toggle_bits
 from shmcache.matcher.token_table import TokenTable
+from shmcache.matcher.whole_tokens import WholeTokens
 from shmcache.rows.arrays import ACCEPTED, FRONT_FULL, STACKS_FULL, AutomatonArrays, Front
 from shmcache.rows.row_table import ACCEPTED_IDS, BITSET, DIFFERENCE, NO_ROW
 from shmcache.rows.stacks import StackTable, front, fronts
@@ -63,6 +64,7 @@ class Arena:
         self._image = image
         self._tokens = TokenTable.of(vocabulary)
         self._arrays = AutomatonArrays.of(image.automaton)
+        self._whole = WholeTokens(image.automaton, self._tokens) if image.automaton.has_whole_tokens else None
         self._bitmasks: dict[int, Int32Array] = {}
         self._stacks = StackTable()
         self._lock = threading.Lock()
@@ -81,15 +83,26 @@ class Arena:
         """Whether so many stacks are held that new matchers should begin elsewhere."""
         return len(self._stacks) > CONFIGURATION_ENTRIES_MAX * 16
 
-    def _start(self) -> Configuration:
-        from shmcache.rows.kernels import open_start
+    @property
+    def has_whole_tokens(self) -> bool:
+        """Whether tokens may be taken whole, whatever their bytes; special and stop tokens may then be in a mask."""
+        return self._whole is not None
 
+    def _start(self) -> Configuration:
+        return self._opened([(int(self._arrays.rule_start[0]), 0)], is_ended=self._image.automaton.root_nullable)
+
+    def _opened(self, entries: list[tuple[int, int]], *, is_ended: bool) -> Configuration:
+        """The configuration of these entries, which are not closed yet, ended if they or ``is_ended`` say so."""
+        from shmcache.rows.kernels import open_level
+
+        states = np.array([state for state, _ in entries], dtype=np.int32)
+        nodes = np.array([node for _, node in entries], dtype=np.int32)
         room = front(self._tokens.longest_token_bytes)
-        length, ended = open_start(self._arrays, self._stacks.arrays, room)
+        length, ended = open_level(self._arrays, self._stacks.arrays, states, nodes, room)
         while length == STACKS_FULL:
             self._stacks.grow()
-            length, ended = open_start(self._arrays, self._stacks.arrays, room)
-        return self._interned(room, length, bool(ended) or self._image.automaton.root_nullable)
+            length, ended = open_level(self._arrays, self._stacks.arrays, states, nodes, room)
+        return self._interned(room, length, bool(ended) or is_ended)
 
     def _interned(self, room: Front, length: int, ended: bool) -> Configuration:
         """The configuration that a kernel left at the beginning of the front."""
@@ -111,12 +124,19 @@ class Arena:
 
     def after_token(self, configuration: Configuration, token_id: int) -> Configuration | None:
         """The configuration behind a token, or None where it is rejected; remembered."""
-        if not 0 <= token_id < len(self._tokens.is_text) or not self._tokens.is_text[token_id]:
+        if not 0 <= token_id < len(self._tokens.is_text):
+            return None
+        is_text = bool(self._tokens.is_text[token_id])
+        if not is_text and self._whole is None:
             return None
         with self._lock:
-            flat = self._tokens.flat
-            start, stop = int(flat.offsets[token_id]), int(flat.offsets[token_id + 1])
-            after = self._advance(configuration, flat.blob, start, stop)
+            after: Configuration | None = None
+            if is_text:
+                flat = self._tokens.flat
+                start, stop = int(flat.offsets[token_id]), int(flat.offsets[token_id + 1])
+                after = self._advance(configuration, flat.blob, start, stop)
+            if self._whole is not None:
+                after = self._or_whole(after, self._whole.after(configuration.states, configuration.nodes, token_id))
             if self._remembered >= REMEMBERED_STEPS_MAX:
                 # Not only new configurations cost memory: each of few can have a transition for every token.
                 self._forget()
@@ -124,6 +144,15 @@ class Arena:
             configuration.after[token_id] = after
             self._remembered += 1
         return after
+
+    def _or_whole(self, after: Configuration | None, entries: list[tuple[int, int]]) -> Configuration | None:
+        """What the bytes of a token led to, together with the entries to which the token as a whole leads."""
+        if not entries:
+            return after
+        if after is None:
+            return self._opened(entries, is_ended=False)
+        known = zip(after.states.tolist(), after.nodes.tolist(), strict=True)
+        return self._opened(list(dict.fromkeys([*known, *entries])), is_ended=after.ended)
 
     def after_bytes(self, configuration: Configuration, data: bytes) -> Configuration | None:
         """The configuration behind ``data``, or None where it is rejected."""
@@ -169,7 +198,7 @@ class Arena:
         return configuration.states.tobytes() + configuration.nodes.tobytes() + bytes([configuration.ended])
 
     def mask_of(self, configuration: Configuration) -> SparseMask:
-        """The mask of the text tokens accepted next; remembered. Stop tokens are not in it."""
+        """The mask of the tokens accepted next; remembered. What it says of stop tokens that are no text is void."""
         rows = self._image.rows
         text = self._tokens.text_bitmask
         mask = np.zeros(len(text), dtype=np.int32)
@@ -177,6 +206,8 @@ class Arena:
         few: list[Int32Array] = []
         for state, node in zip(configuration.states.tolist(), configuration.nodes.tolist(), strict=True):
             accepted = int(rows.state_accepted[state])
+            if accepted == NO_ROW:
+                continue
             form, data = rows.accepted_set(accepted)
             if form == ACCEPTED_IDS:
                 few.append(data)
@@ -194,6 +225,9 @@ class Arena:
                 few.append(self._resolve(state, node, rows.uncertain_list(uncertain)))
         if few:
             set_bits(mask, np.concatenate(few))
+        if self._whole is not None:
+            for bitmask in self._whole.bitmasks(configuration.states):
+                np.bitwise_or(mask, bitmask, out=mask)
         sparse = configuration.mask = SparseMask.of(mask, bases)
         with self._lock:
             self._remembered += len(sparse.index) // _ITEMS_PER_STEP
@@ -253,6 +287,8 @@ class Arena:
         automaton = self._image.automaton
         forced: int | None = None
         for state in configuration.states.tolist():
+            if automaton.whole_edges_of(state):
+                return None
             for low, high, _ in automaton.edges_of(state):
                 if low != high or (forced is not None and low != forced):
                     return None

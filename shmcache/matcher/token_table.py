@@ -26,6 +26,10 @@ class TokenTable:
     text_bitmask: Int32Array
     """int32 (ceil(width / 32)): the bits of all text tokens."""
     longest_token_bytes: int
+    has_bytes: npt.NDArray[np.bool_]
+    """bool (size): whether the id is within the width and stands for some bytes, special or not."""
+    bytes_bitmask: Int32Array
+    """int32 (ceil(width / 32)): the bits of these."""
 
     @staticmethod
     def of(vocabulary: Vocabulary) -> TokenTable:
@@ -33,13 +37,18 @@ class TokenTable:
         table = _tables.get(vocabulary)
         if table is None:
             text = vocabulary.text_token_ids()
+            lengths = np.diff(vocabulary.flat.offsets)
+            has_bytes = lengths > 0
+            has_bytes[vocabulary.width :] = False
             is_text = np.zeros(vocabulary.size, dtype=np.bool_)
             is_text[text] = True
             table = TokenTable(
                 flat=vocabulary.flat,
                 is_text=is_text,
                 text_bitmask=bitmask_of(text, word_count(vocabulary.width)),
-                longest_token_bytes=int(np.diff(vocabulary.flat.offsets).max(initial=1)),
+                longest_token_bytes=int(lengths.max(initial=1)),
+                has_bytes=has_bytes,
+                bytes_bitmask=bitmask_of(np.flatnonzero(has_bytes), word_count(vocabulary.width)),
             )
             _tables[vocabulary] = table
         return table

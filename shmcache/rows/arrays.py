@@ -45,6 +45,7 @@ class AutomatonArrays(NamedTuple):
     call_return: Int32Array
     final: UInt8Array
     rule_start: Int32Array
+    whole_offset: Int32Array
 
     @classmethod
     def of(cls, automaton: GrammarAutomaton) -> AutomatonArrays:

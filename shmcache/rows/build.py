@@ -73,8 +73,8 @@ def _shared_table(walker: RuleWalker, rule: int, digest: bytes, rule_rows: RuleR
         try:
             _, arrays = unpack_sections(payload, _MAGIC, _VERSION, 0, ARRAY_DTYPES)
             table = RowTable(*arrays)
-            begins_tokens = walker.automaton.begins_tokens()[states.start : states.stop]
-            table.check_bounds(begins_tokens, len(trie.text_bitmask), min(trie.size, trie.width))
+            has_byte_edges = walker.automaton.has_byte_edges()[states.start : states.stop]
+            table.check_bounds(has_byte_edges, len(trie.text_bitmask), min(trie.size, trie.width))
             return table
         except SegmentError:
             pass  # computed anew below; whoever walks the cache reports the damaged entry

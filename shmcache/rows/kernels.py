@@ -153,11 +153,8 @@ def walk_trie(
     node_first_token = trie.node_first_token
     front_state, front_stack, front_begin, left = front.state, front.stack, front.begin, front.left
     accepted_count = uncertain_count = 0
-    front_state[0] = state
-    front_stack[0] = 0
-    front_begin[0] = 0
-    front_begin[1] = 1
-    left[0] = 0
+    front_state[0], front_stack[0], left[0] = state, 0, 0
+    front_begin[0], front_begin[1] = 0, 1
     node = 1
     node_count = len(node_byte)
     while node < node_count:
@@ -293,10 +290,8 @@ def resolve_tokens(
     overflows_behind = end < 0
     behind.begin[0] = 0
     behind.begin[1] = max(end, 0)
-    states[0] = state
-    nodes[0] = 0
-    begin[0] = 0
-    begin[1] = 1
+    states[0], nodes[0] = state, 0
+    begin[0], begin[1] = 0, 1
     levels = previous_start = previous_length = 0
     for index in range(len(tokens)):
         start = offsets[tokens[index]]
@@ -347,12 +342,15 @@ def resolve_tokens(
 
 @njit(cache=True, inline="always")
 def _move_down(automaton: Any, front: Any, begin: int, end: int) -> int:
-    """Brings a level to the beginning of the front, without entries that can consume no byte, sorted; its length."""
+    """Brings a level to the beginning of the front, without entries that can consume nothing, sorted; its length."""
+    whole_offset = automaton.whole_offset
     length = 0
     for at in range(begin, end):
         state = front.state[at]
         stack = front.stack[at]
-        if automaton.edge_offset[state] == automaton.edge_offset[state + 1]:
+        if automaton.edge_offset[state] == automaton.edge_offset[state + 1] and (
+            len(whole_offset) == 0 or whole_offset[state] == whole_offset[state + 1]
+        ):
             continue
         place = length
         while place > 0 and (
@@ -368,11 +366,12 @@ def _move_down(automaton: Any, front: Any, begin: int, end: int) -> int:
 
 
 @njit(cache=True)
-def open_start(automaton: Any, stacks: Any, front: Any) -> tuple[int, bool]:
-    """The level before any byte, at the beginning of the front: its length (or a status), and ended."""
-    front.state[0] = automaton.rule_start[0]
-    front.stack[0] = 0
-    end, ended = _close(automaton, stacks, front.state, front.stack, 0, 1)
+def open_level(automaton: Any, stacks: Any, states: Any, nodes: Any, front: Any) -> tuple[int, bool]:
+    """The level of these entries, closed, at the beginning of the front, sorted: its length (or status), and ended."""
+    length = len(states)
+    front.state[:length] = states
+    front.stack[:length] = nodes
+    end, ended = _close(automaton, stacks, front.state, front.stack, 0, length)
     if end < 0:
         return end, ended
     return _move_down(automaton, front, 0, end), ended

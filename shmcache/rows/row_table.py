@@ -79,16 +79,16 @@ class RowTable:
             return self.uncertain[:0]
         return self.uncertain[int(self.uncertain_offset[number]) : int(self.uncertain_offset[number + 1])]
 
-    def check_bounds(self, begins_tokens: npt.NDArray[np.bool_], word_count: int, token_count: int) -> None:
+    def check_bounds(self, has_byte_edges: npt.NDArray[np.bool_], word_count: int, token_count: int) -> None:
         """Raises :class:`SegmentError` unless the table fits that automaton and vocabulary.
 
-        ``begins_tokens``, bool (S), says which states have byte edges; ``word_count`` is that of a mask, and
+        ``has_byte_edges``, bool (S), says which states have byte edges; ``word_count`` is that of a mask, and
         ``token_count`` one past the largest id that may occur.
         """
         sets, lists = len(self.form), len(self.uncertain_offset) - 1
         fits = (
-            len(self.state_accepted) == len(self.state_uncertain) == len(begins_tokens)
-            and np.array_equal(self.state_accepted != NO_ROW, begins_tokens)
+            len(self.state_accepted) == len(self.state_uncertain) == len(has_byte_edges)
+            and np.array_equal(self.state_accepted != NO_ROW, has_byte_edges)
             and len(self.accepted_offset) == sets + 1
             and lists >= 0
             and is_offset_array(self.accepted_offset, len(self.accepted))

@@ -117,6 +117,12 @@ def _run_all() -> None:
         final=frozen([0, 1], np.uint8),
         rule_of_state=frozen([0, 0], np.int32),
         rule_start=frozen([0], np.int32),
+        whole_offset=frozen([], np.int32),
+        whole_set=frozen([], np.int32),
+        whole_target=frozen([], np.int32),
+        token_set_excluded=frozen([], np.uint8),
+        token_set_offset=frozen([], np.int32),
+        token_set_ids=frozen([], np.int32),
         root_nullable=False,
     )
     arrays = AutomatonArrays.of(automaton)
@@ -137,5 +143,5 @@ def _run_all() -> None:
     verdicts = np.zeros(1, dtype=np.uint8)
     known = np.zeros(0, dtype=np.uint8)
     kernels.resolve_tokens(arrays, stacks, offsets, blob, frozen([0], np.int32), 0, 0, room, behind, known, verdicts)
-    kernels.open_start(arrays, stacks, room)
+    kernels.open_level(arrays, stacks, token, token, room)
     kernels.advance(arrays, stacks, token, token, blob, 0, 1, room)

@@ -10,14 +10,14 @@ import pytest
 from shmcache.automaton.build import build_automaton
 from shmcache.automaton.grammar_automaton import ARRAY_DTYPES, ARRAY_NAMES, GrammarAutomaton, frozen
 from shmcache.errors import SegmentError
-from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Sequence
+from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Sequence, Tokens
 from shmcache.limits import Budget
 
 
 def automaton() -> GrammarAutomaton:
     rules = {
         "root": Choice((Sequence((Literal(b"a"), Reference("one"), Literal(b"b"))), Reference("one"))),
-        "one": Choice((Sequence((Literal(b"("), Reference("root"), Literal(b")"))), Literal(b"c"))),
+        "one": Choice((Sequence((Literal(b"("), Reference("root"), Literal(b")"))), Literal(b"c"), Tokens((3, 5)))),
         "unused": Literal(b"d"),
     }
     return build_automaton(Grammar(rules, "root"), Budget())
@@ -54,6 +54,13 @@ def test_arrays_survive_the_way_there_and_back() -> None:
         ("rule_of_state", 0, -1),
         ("rule_start", 1, 99),
         ("rule_start", 1, -1),
+        ("whole_offset", -1, 0),
+        ("whole_offset", 1, 99),
+        ("whole_set", 0, 1),
+        ("whole_set", 0, -1),
+        ("whole_target", 0, 99),
+        ("whole_target", 0, -1),
+        ("token_set_offset", -1, 1),
     ],
 )
 def test_an_index_out_of_bounds_is_refused(name: str, index: int, value: int) -> None:

@@ -78,10 +78,11 @@ def entries_of(stacks: StackTable, level: Level) -> frozenset[tuple[int, Stack]]
 
 def opened(automaton: GrammarAutomaton, stacks: StackTable) -> tuple[Level, bool]:
     """States and nodes before any byte, and ended."""
-    from shmcache.rows.kernels import STACKS_FULL, open_start
+    from shmcache.rows.kernels import STACKS_FULL, open_level
 
     room = front(1)
-    while (result := open_start(automaton_arrays(automaton), stacks.arrays, room))[0] == STACKS_FULL:
+    start, empty = automaton.rule_start[:1].copy(), np.zeros(1, dtype=np.int32)
+    while (result := open_level(automaton_arrays(automaton), stacks.arrays, start, empty, room))[0] == STACKS_FULL:
         stacks.grow()
     length, ended = result
     return (room.state[:length].copy(), room.stack[:length].copy()), bool(ended)

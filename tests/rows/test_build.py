@@ -68,7 +68,7 @@ def test_rows_of_random_grammars() -> None:
             continue
         table = build_rows(automaton, vocabulary, None, Budget())
         table.check_bounds(
-            automaton.begins_tokens(), -(-vocabulary.width // 32), min(vocabulary.size, vocabulary.width)
+            automaton.has_byte_edges(), -(-vocabulary.width // 32), min(vocabulary.size, vocabulary.width)
         )
         forms.update(table.form.tolist())
         for state in rng.sample(range(automaton.state_count), min(8, automaton.state_count)):

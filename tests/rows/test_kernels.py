@@ -166,7 +166,7 @@ def test_walk_difference_stops_only_where_no_byte_that_is_left_can_tell() -> Non
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_open_start_and_advance(seed: int) -> None:
+def test_open_level_and_advance(seed: int) -> None:
     """Byte by byte and all bytes at once lead to the same entries."""
     rng = Random(seed)
     met = 0
