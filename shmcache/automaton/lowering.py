@@ -60,8 +60,20 @@ def lower(grammar: Grammar, inlined: frozenset[str], budget: Budget) -> LoweredR
         start, final = lowered.nfa.add_state(), lowered.nfa.add_state()
         lowered.starts.append(start)
         lowered.finals.append(final)
-        lowering.lower(grammar.rules[name], start, final)
+        expression = grammar.rules[name]
+        if isinstance(expression, Regular):
+            _stand_in(lowered.nfa, expression.automaton, start, final)
+        else:
+            lowering.lower(expression, start, final)
     return lowered
+
+
+def _stand_in(nfa: NfaBuilder, automaton: Dfa, start: int, final: int) -> None:
+    """For a rule that is an automaton already: as much of it as tells whether it has an empty word, and others."""
+    if automaton.accepting[0]:
+        nfa.add_epsilon(start, final)
+    if automaton.edges[0]:
+        nfa.add_edge(start, 0, 255, final)
 
 
 class _Lowering:
