@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shmcache.client import GrammarCache, connect
     from shmcache.errors import (
+        BatchLimitError,
         LimitError,
         ManagerUnavailable,
         SegmentError,
@@ -18,9 +19,16 @@ if TYPE_CHECKING:
         SourceError,
         UnsupportedError,
     )
+    from shmcache.matcher.batch import (
+        BatchGrammarMatcher,
+        batch_accept_string,
+        batch_accept_token,
+        batch_fill_next_token_bitmask,
+        batch_rollback,
+    )
     from shmcache.matcher.bitmask import allocate_token_bitmask
     from shmcache.matcher.compiled_grammar import CompiledGrammar
-    from shmcache.matcher.matcher import GrammarMatcher, batch_fill_next_token_bitmask
+    from shmcache.matcher.matcher import GrammarMatcher
     from shmcache.private import (
         compile_builtin_json_grammar,
         compile_grammar,
@@ -31,6 +39,8 @@ if TYPE_CHECKING:
     from shmcache.vocabulary.vocabulary import Vocabulary
 
 __all__ = [
+    "BatchGrammarMatcher",
+    "BatchLimitError",
     "CompiledGrammar",
     "GrammarCache",
     "GrammarMatcher",
@@ -42,7 +52,10 @@ __all__ = [
     "UnsupportedError",
     "Vocabulary",
     "allocate_token_bitmask",
+    "batch_accept_string",
+    "batch_accept_token",
     "batch_fill_next_token_bitmask",
+    "batch_rollback",
     "compile_builtin_json_grammar",
     "compile_grammar",
     "compile_json_schema",
@@ -54,6 +67,7 @@ __all__ = [
 _HOMES = {
     "shmcache.client": ("GrammarCache", "connect"),
     "shmcache.errors": (
+        "BatchLimitError",
         "LimitError",
         "ManagerUnavailable",
         "SegmentError",
@@ -61,9 +75,16 @@ _HOMES = {
         "SourceError",
         "UnsupportedError",
     ),
+    "shmcache.matcher.batch": (
+        "BatchGrammarMatcher",
+        "batch_accept_string",
+        "batch_accept_token",
+        "batch_fill_next_token_bitmask",
+        "batch_rollback",
+    ),
     "shmcache.matcher.bitmask": ("allocate_token_bitmask",),
     "shmcache.matcher.compiled_grammar": ("CompiledGrammar",),
-    "shmcache.matcher.matcher": ("GrammarMatcher", "batch_fill_next_token_bitmask"),
+    "shmcache.matcher.matcher": ("GrammarMatcher",),
     "shmcache.private": (
         "compile_builtin_json_grammar",
         "compile_grammar",

@@ -6,6 +6,7 @@ Must never know where an error came from: position and pointer are given to it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 
@@ -71,6 +72,21 @@ class LimitError(ShmCacheError):
         super().__init__(message, limit=limit, value=value)
         self.limit = limit
         self.value = value
+
+
+class BatchLimitError(LimitError):
+    """Some matchers of a batch exceeded a budget; the others were served. Details are those of the first that did.
+
+    ``failures`` has the error of each that did, by its place in the batch, and ``accepted`` the answers of all where
+    tokens or strings were accepted. Sent to another process it is a :class:`LimitError`.
+    """
+
+    def __init__(self, failures: Mapping[int, LimitError], accepted: Sequence[bool] = ()) -> None:
+        first = failures[min(failures)]
+        places = ", ".join(map(str, sorted(failures)))
+        super().__init__(f"{first.message} (in the batch: {places})", limit=first.limit, value=first.value)
+        self.failures = dict(failures)
+        self.accepted = list(accepted)
 
 
 class SegmentError(ShmCacheError):

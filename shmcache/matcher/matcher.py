@@ -14,8 +14,9 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from shmcache.matcher.arena import Configuration
-from shmcache.matcher.bitmask import Int32Array, word_count
+from shmcache.matcher.bitmask import BITS_PER_WORD, Int32Array, word_count
 from shmcache.matcher.compiled_grammar import CompiledGrammar
+from shmcache.matcher.draft_tree import DraftTree
 
 _UNKNOWN: Any = object()
 
@@ -46,7 +47,7 @@ class GrammarMatcher:
         "_stop_ids",
         "_stop_index",
         "_stop_value",
-        "_stops_are_text",
+        "_stops_may_be_set",
         "_terminates_early",
         "_word_count",
     )
@@ -77,8 +78,8 @@ class GrammarMatcher:
             stop_words[token >> 5] = stop_words.get(token >> 5, 0) | 1 << (token & 31)
         self._stop_index = np.array(list(stop_words), dtype=np.intp)
         self._stop_value = np.array(list(stop_words.values()), dtype=np.uint32).view(np.int32)
-        self._stops_are_text = any(vocabulary.is_text(token) for token in stop_ids)
         self._begin()
+        self._stops_may_be_set = self._arena.has_whole_tokens or any(vocabulary.is_text(token) for token in stop_ids)
 
     def _begin(self) -> None:
         self._arena = self._grammar.arena()
@@ -138,11 +139,15 @@ class GrammarMatcher:
         Raises ValueError for another dtype or shape, IndexError for a row that is not there, and :class:`LimitError`
         where the grammar is too ambiguous.
         """
-        row = self._row(bitmask, index)
+        self.write_next_token_bitmask(_row(bitmask, index, self._word_count))
+        return True
+
+    def write_next_token_bitmask(self, row: Int32Array) -> None:
+        """The same for one row that is known to be int32 with words enough."""
         configuration = self._configuration
         if self._is_stopped or (self._terminates_early and configuration.ended):
             row.fill(0)
-            return True
+            return
         mask = configuration.mask
         if mask is None:
             mask = self._arena.mask_of(configuration)
@@ -152,24 +157,23 @@ class GrammarMatcher:
         mask.write(row)
         if configuration.ended:
             row[self._stop_index] |= self._stop_value
-        elif self._stops_are_text:
+        elif self._stops_may_be_set:
             row[self._stop_index] &= ~self._stop_value
-        return True
-
-    def _row(self, bitmask: Any, index: int) -> Int32Array:
-        array: Int32Array = bitmask if isinstance(bitmask, np.ndarray) else bitmask.numpy()
-        row = array[index] if array.ndim == 2 else array
-        if row.ndim != 1 or row.dtype != np.int32 or len(row) < self._word_count:
-            raise ValueError(
-                f"a bitmask row must be int32 with at least {self._word_count} words, "
-                f"not {array.dtype} of shape {array.shape}"
-            )
-        if array.ndim == 1 and index != 0:
-            raise ValueError(f"a bitmask of one row has no row at index {index}")
-        return row
 
     def rollback(self, num_tokens: int = 1) -> None:
         """Takes back the last ``num_tokens`` steps, a stop token included. Raises ValueError past the beginning."""
+        undone = self._step_to_undo(num_tokens)
+        if undone is not None:
+            self._step = undone.before
+            self._configuration = undone.configuration
+            self._is_stopped = undone.is_stopped
+
+    def check_rollback(self, num_tokens: int) -> None:
+        """Raises what :meth:`rollback` would, and changes nothing."""
+        self._step_to_undo(num_tokens)
+
+    def _step_to_undo(self, num_tokens: int) -> _Step | None:
+        """The first of the last ``num_tokens`` steps; None for no step. Raises ValueError past the beginning."""
         if num_tokens < 0:
             raise ValueError(f"cannot roll back {num_tokens} steps")
         step: _Step | None = self._step
@@ -178,10 +182,7 @@ class GrammarMatcher:
             if step is None:
                 raise ValueError(f"cannot roll back {num_tokens} steps: fewer were taken")
             undone, step = step, step.before
-        if undone is not None:
-            self._step = step
-            self._configuration = undone.configuration
-            self._is_stopped = undone.is_stopped
+        return undone
 
     def fork(self) -> GrammarMatcher:
         """A matcher in the same state that goes its own way from here; takes constant time."""
@@ -223,18 +224,73 @@ class GrammarMatcher:
         except UnicodeDecodeError as error:
             return forced[: error.start].decode("utf-8")
 
+    def find_jump_forward_tokens(self) -> list[int]:
+        """The longest line of tokens each of which is the only one allowed in its place; empty where there is a choice.
+
+        Whatever a model does, it takes these tokens or none, so that it need not be asked; the tokenizer has no say in
+        it. A text that may end has a choice, with a stop token or without. At most 1,024 tokens.
+        """
+        probe = self.fork()
+        row = np.empty(self._word_count, dtype=np.int32)
+        forced: list[int] = []
+        while len(forced) < _JUMP_TOKENS_MAX and not probe._configuration.ended:
+            probe.fill_next_token_bitmask(row)
+            words = np.flatnonzero(row)
+            if len(words) != 1:
+                break
+            word = int(row[words[0]]) & 0xFFFFFFFF
+            if word & (word - 1):
+                break
+            token = int(words[0]) * BITS_PER_WORD + word.bit_length() - 1
+            if not probe.accept_token(token):
+                break
+            forced.append(token)
+        return forced
+
+    def traverse_draft_tree(
+        self,
+        retrieve_next_token: Any,
+        retrieve_next_sibling: Any,
+        draft_tokens: Any,
+        token_bitmask: Any,
+        time_threshold: float = -1.0,
+    ) -> bool:
+        """Writes the masks of a tree of draft tokens, for speculative decoding; the matcher stays where it is.
+
+        A tree of n nodes is three arrays of integers (n,): ``retrieve_next_token`` has the first child of each node,
+        ``retrieve_next_sibling`` its next sibling, -1 for none, and ``draft_tokens`` its token. Node 0 is the root:
+        where the matcher is; its token is not looked at. ``token_bitmask``, int32 (n, words), gets the mask behind
+        every node that allowed tokens lead to; 0 where a token is not allowed or terminates the request. Rows of the
+        nodes behind such a one stay as they were, as do those of nodes that the root does not lead to.
+
+        Returns False, and leaves the rest as it was, where ``time_threshold`` seconds (0 or less: no limit) have passed
+        before the last node. Raises ValueError for what is no tree and for a bitmask of another shape, and
+        :class:`LimitError` where the grammar is too ambiguous behind some node.
+        """
+        tree = DraftTree.of(retrieve_next_token, retrieve_next_sibling, draft_tokens)
+        rows = as_array(token_bitmask)
+        if rows.ndim != 2 or len(rows) != len(tree):
+            raise ValueError(f"a draft tree of {len(tree)} nodes needs as many rows, not shape {rows.shape}")
+        return tree.fill(self.fork(), rows, time_threshold)
+
 
 _JUMP_BYTES_MAX = 65_536
+_JUMP_TOKENS_MAX = 1_024
 
 
-def batch_fill_next_token_bitmask(
-    matchers: Sequence[GrammarMatcher], bitmask: Any, indices: Sequence[int] | None = None
-) -> None:
-    """Fills row ``indices[i]`` (row ``i`` by default) of ``bitmask``, int32 (batch, words), for each matcher.
+def as_array(bitmask: Any) -> Int32Array:
+    """The array that a bitmask is, or that a tensor in main memory shares its memory with."""
+    array: Int32Array = bitmask if isinstance(bitmask, np.ndarray) else bitmask.numpy()
+    return array
 
-    Raises ValueError unless there are as many indices as matchers, and what
-    :meth:`GrammarMatcher.fill_next_token_bitmask` raises.
-    """
-    rows = range(len(matchers)) if indices is None else indices
-    for matcher, row in zip(matchers, rows, strict=True):
-        matcher.fill_next_token_bitmask(bitmask, row)
+
+def _row(bitmask: Any, index: int, words: int) -> Int32Array:
+    array = as_array(bitmask)
+    row = array[index] if array.ndim == 2 else array
+    if row.ndim != 1 or row.dtype != np.int32 or len(row) < words:
+        raise ValueError(
+            f"a bitmask row must be int32 with at least {words} words, not {array.dtype} of shape {array.shape}"
+        )
+    if array.ndim == 1 and index != 0:
+        raise ValueError(f"a bitmask of one row has no row at index {index}")
+    return row

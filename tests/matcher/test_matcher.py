@@ -11,7 +11,7 @@ import pytest
 from shmcache.grammar.ir import Characters, Choice, Expression, Grammar, Literal, Reference, Repeat, Sequence
 from shmcache.matcher import matcher as matcher_module
 from shmcache.matcher.bitmask import allocate_token_bitmask
-from shmcache.matcher.matcher import GrammarMatcher, batch_fill_next_token_bitmask
+from shmcache.matcher.matcher import GrammarMatcher
 from shmcache.regular.code_points import ANY, CodePoints
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.matcher.support import allowed, compiled
@@ -320,6 +320,53 @@ def test_jumps_go_through_rules_and_have_an_end(monkeypatch: pytest.MonkeyPatch)
     assert GrammarMatcher(compiled(grammar(Repeat(A, 300, 300)), VOCABULARY)).find_jump_forward_string() == "a" * 50
 
 
+@pytest.mark.parametrize(
+    ("tokens", "root", "taken", "forced"),
+    [
+        ([b"ab", b"b", b"c"], Literal(b"abbc"), b"", [0, 1, 2]),
+        ([b"ab", b"b", b"c"], Sequence((Literal(b"ab"), Choice((B, C)))), b"", [0]),
+        ([b"ab", b"b", b"c"], Sequence((Literal(b"ab"), Repeat(B, 0, 1))), b"", [0]),
+        ([b"ab", b"b", b"c"], Literal(b"abbc"), b"ab", [1, 2]),
+        ([b"ab", b"b", b"c"], Literal(b"abbc"), b"abbc", []),
+        ([b"ab", b"b", b"c"], Literal(b"abbc"), b"a", [1, 1, 2]),
+        ([b"ab", b"a", b"b"], Literal(b"ab"), b"", []),
+        ([b"b", b"b", b"c"], Literal(b"cb"), b"", [2]),
+        ([b"\xc3", b"\xa9", b"\xaa"], Characters(CodePoints.of("éê")), b"", [0]),
+        ([b"\xc3", b"\xa9", b"\xaa"], Characters(CodePoints.of("é")), b"", [0, 1]),
+        ([b"x", b"b", b"c"], Literal(b"abbc"), b"", []),
+        ([b"a" * 40, b"b", b"c"], Choice((Literal(b"a" * 40 + b"b"), Literal(b"c"))), b"a" * 39, []),
+    ],
+)
+def test_tokens_that_are_the_only_way_on(
+    tokens: list[bytes], root: Expression, taken: bytes, forced: list[int]
+) -> None:
+    """A choice between spellings is a choice; a token may end within a character, and text may begin within a token."""
+    vocabulary = Vocabulary([*tokens, b"</s>"], stop_token_ids=[3])
+    matcher = GrammarMatcher(compiled(grammar(root), vocabulary))
+    assert matcher.accept_string(taken)
+    before = allowed(matcher, 4)
+    assert matcher.find_jump_forward_tokens() == forced
+    assert allowed(matcher, 4) == before
+    assert all(matcher.accept_token(token) for token in forced)
+    assert matcher.find_jump_forward_tokens() == []
+
+
+def test_jumps_over_tokens_end_with_the_request_and_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    three = compiled(grammar(Repeat(A, 3, 3)), Vocabulary([b"a", b"b", b"</s>"] + [b"b"] * 62, stop_token_ids=[2]))
+    assert GrammarMatcher(three).find_jump_forward_tokens() == [0, 0, 0]
+    matcher = GrammarMatcher(three, terminate_without_stop_token=True)
+    assert matcher.accept_string("aaa")
+    assert matcher.is_terminated()
+    assert matcher.find_jump_forward_tokens() == []
+    never = GrammarMatcher(three, override_stop_tokens=[])
+    assert never.accept_string("aaa")
+    assert never.find_jump_forward_tokens() == []
+    many = compiled(grammar(Repeat(A, 50, 60)), Vocabulary([b"b"] * 63 + [b"a"]))
+    assert GrammarMatcher(many).find_jump_forward_tokens() == [63] * 50
+    monkeypatch.setattr(matcher_module, "_JUMP_TOKENS_MAX", 20)
+    assert GrammarMatcher(many).find_jump_forward_tokens() == [63] * 20
+
+
 def bitmask_of(*shape: int, dtype: npt.DTypeLike = np.int32) -> npt.NDArray[np.int32]:
     return np.full(shape, 0x55, dtype=dtype)
 
@@ -386,21 +433,6 @@ def test_a_row_that_is_not_there_is_refused() -> None:
         nested().fill_next_token_bitmask(bitmask_of(2, 1), 2)
     with pytest.raises(ValueError, match="index"):
         nested().fill_next_token_bitmask(bitmask_of(1), 1)
-
-
-def test_batches() -> None:
-    first, second = nested(), nested()
-    assert second.accept_token(0)
-    bitmask = bitmask_of(4, 1)
-    batch_fill_next_token_bitmask([first, second], bitmask)
-    assert [mask_bits(row) for row in bitmask[:2]] == [{0, 1, 3}, {STOP, TURN}]
-    assert (bitmask[2:] == 0x55).all()
-    batch_fill_next_token_bitmask([first, second], bitmask, [3, 0])
-    assert [mask_bits(bitmask[row]) for row in (3, 0)] == [{0, 1, 3}, {STOP, TURN}]
-    assert (bitmask[2] == 0x55).all()
-    batch_fill_next_token_bitmask([], bitmask)
-    with pytest.raises(ValueError, match="argument"):
-        batch_fill_next_token_bitmask([first, second], bitmask, [1])
 
 
 def test_a_new_bitmask_allows_everything() -> None:
