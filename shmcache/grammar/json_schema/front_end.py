@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from shmcache.errors import SourceError
+from shmcache.grammar import ir
 from shmcache.grammar.ir import Expression, Grammar, Literal, Reference
 from shmcache.grammar.json_schema.array_expressions import array_expression
 from shmcache.grammar.json_schema.arrays import ANY_ARRAY
@@ -35,11 +36,22 @@ def json_schema_grammar(schema: Any, options: JsonSchemaOptions, budget: Budget)
     Raises :class:`SourceError` (with a JSON pointer) for a malformed schema and for one that nothing satisfies,
     :class:`UnsupportedError` for a keyword that is not enforced, and :class:`LimitError`.
     """
+    rules = Rules(Layout(options), budget)
+    return rules.grammar(write_schema(schema, options, rules, ROOT, budget))
+
+
+def write_schema(
+    schema: Any, options: JsonSchemaOptions, rules: Rules, name: str, budget: Budget
+) -> tuple[ir.Warning, ...]:
+    """Writes the rule ``name`` of a schema, and what it leads to, beside those of other schemas of one layout.
+
+    Returns the warnings; raises as :func:`json_schema_grammar`.
+    """
     document = Document(schema, budget)
     numbers = Numbers(budget, canonical=options.canonical_numbers)
     strings = Strings(budget)
     refusals = Refusals(options.on_unsupported)
-    layout = Layout(options)
+    layout = rules.layout
     leniency = Leniency()
     lenient = Exploration(
         Reader(document, strings, leniency, budget), numbers, strings, leniency, budget, is_strict=False
@@ -57,11 +69,10 @@ def json_schema_grammar(schema: Any, options: JsonSchemaOptions, budget: Budget)
     root = exploration.root(node_of(document.root))
     if not exploration.is_satisfiable(root):
         raise SourceError("nothing satisfies this schema", pointer="")
-    rules = Rules(layout, budget)
-    _Writer(exploration, numbers, strings, rules).write(root)
+    _Writer(exploration, numbers, strings, rules, name).write(root)
     if exploration.was_cut:
         refusals.warn("indent", "", f"with indentation, values nested deeper than {LEVEL_MAX} levels are not admitted")
-    return rules.grammar(refusals.warnings)
+    return refusals.warnings
 
 
 def builtin_json_grammar(budget: Budget) -> Grammar:
@@ -72,7 +83,11 @@ def builtin_json_grammar(budget: Budget) -> Grammar:
 class _Writer:
     """Writes rules, one for each different shape that has containers of its own."""
 
-    def __init__(self, exploration: Exploration, numbers: Numbers, strings: Strings, rules: Rules) -> None:
+    def __init__(
+        self, exploration: Exploration, numbers: Numbers, strings: Strings, rules: Rules, root_name: str
+    ) -> None:
+        self._root_name = root_name
+        self._value_name = "value" if root_name == ROOT else f"{root_name}_value"
         self._exploration = exploration
         self._numbers = numbers
         self._strings = strings
@@ -82,11 +97,11 @@ class _Writer:
 
     def write(self, root: Place) -> None:
         """Writes the root rule and all that it leads to."""
-        self._names[self._exploration.shape(root), root[1]] = ROOT
+        self._names[self._exploration.shape(root), root[1]] = self._root_name
         if self._exploration.shape(root) == EVERYTHING:
-            self._rules.define(ROOT, self._rules.value(root[1]))
+            self._rules.define(self._root_name, self._rules.value(root[1]))
         else:
-            self._pending.append((ROOT, root))
+            self._pending.append((self._root_name, root))
         while self._pending:
             name, place = self._pending.pop()
             self._rules.define(name, self._body(place))
@@ -102,7 +117,7 @@ class _Writer:
             return self._body(place)
         name = self._names.get((shape, level))
         if name is None:
-            name = self._names[shape, level] = f"value_{len(self._names)}"
+            name = self._names[shape, level] = f"{self._value_name}_{len(self._names)}"
             self._pending.append((name, place))
         return Reference(name)
 

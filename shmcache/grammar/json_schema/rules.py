@@ -20,10 +20,14 @@ ROOT = "root"
 
 
 class Rules:
-    """Rules by name; the generic ones are added when they are first asked for."""
+    """Rules by name; the generic ones are added when they are first asked for.
 
-    def __init__(self, layout: Layout, budget: Budget | None = None) -> None:
+    ``prefix`` begins the names of all rules but those defined by name, where grammars are made of several such sets.
+    """
+
+    def __init__(self, layout: Layout, budget: Budget | None = None, prefix: str = "") -> None:
         self.layout = layout
+        self._prefix = prefix
         self.budget = budget or Budget()
         self._bodies: dict[str, Expression] = {}
         self._shared: set[str] = set()
@@ -38,7 +42,7 @@ class Rules:
         name = self._names.get(what)
         if name is None:
             kind = what[0] if isinstance(what, tuple) else what
-            name = self._names[what] = f"{kind}_{len(self._names)}".replace(" ", "_")
+            name = self._names[what] = f"{self._prefix}{kind}_{len(self._names)}".replace(" ", "_")
             self._shared.add(name)
             self._bodies[name] = make_body()
         return Reference(name)
@@ -81,6 +85,7 @@ class Rules:
         return f"{name}_{level}" if self.layout.depends_on_level else name
 
     def _generic(self, name: str, make_body: Callable[[], Expression]) -> Reference:
+        name = self._prefix + name
         if name not in self._names:
             self._names[name] = name  # first: the body may call the rule itself
             self._shared.add(name)
@@ -89,6 +94,7 @@ class Rules:
 
     def _small(self, name: str, body: Expression) -> Reference:
         """Rules of a few narrow states are better made part of their callers than kept as calls."""
+        name = self._prefix + name
         self._bodies[name] = body
         return Reference(name)
 
