@@ -31,8 +31,9 @@ KINDS = ("json_schema", "ebnf", "regex", "structural_tag", "builtin_json")
 
 OptionValue = str | int | bool | None | tuple[str, ...]
 
-# What may mean other characters with another version of Unicode: properties, and letters regardless of case.
-_OF_UNICODE_DATA = re.compile(r"\\[pP]|\(\?[a-z]*i")
+# What may mean other characters with another version of Unicode: properties, and letters regardless of case; in an EBNF
+# text the macro Regex, in whose string either may be escaped.
+_OF_UNICODE_DATA = re.compile(r"\\[pP]|\(\?[a-z]*i|Regex")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class Source:
 
     def _unicode_version(self) -> str | None:
         """The version of this Python's Unicode data, where the grammar may depend on it; other Pythons have others."""
-        if self.kind not in ("json_schema", "regex") or not _OF_UNICODE_DATA.search(self.text):
+        if (self.kind == "ebnf" and "Regex" not in self.text) or not _OF_UNICODE_DATA.search(self.text):
             return None
         import unicodedata
 

@@ -277,6 +277,7 @@ def test_no_bytes_whatever_raise_anything_else(data: bytes) -> None:
         (Source.regex(r"(?:i|\d)(?<i>\w)"), False),
         (Source.json_schema(SCHEMA), False),
         (Source.ebnf('root ::= "(?i:a)"'), False),
+        (Source.ebnf('root ::= Regex("\\x5cp{Nd}")'), True),
     ],
 )
 def test_the_version_of_unicode_enters_where_a_pattern_depends_on_it(
