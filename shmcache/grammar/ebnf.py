@@ -4,8 +4,9 @@ Owns the syntax of rules: ``name ::= body``, alternatives, groups, repetition. M
 any recursion is a valid grammar here, and removing it where it leads to the left is a later stage's work.
 
 A rule extends to the next ``name ::=``, over line ends. An alternative beside a ``|``, or a group, may be empty; a
-whole rule may not. Lookahead ``(= …)`` and the macros are refused by name. Groups being read lie on a list, not on
-Python's stack, so nesting is bounded by a limit alone.
+whole rule may not. A macro stands wherever the name of a rule may. Lookahead ``(= …)`` is refused by name: it speaks
+of what follows a rule, which each of the rule's callers decides. Groups being read lie on a list, not on Python's
+stack, so nesting is bounded by a limit alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from shmcache.errors import LimitError, UnsupportedError
+from shmcache.grammar.ebnf_macros import MACROS, MacroCall
 from shmcache.grammar.ebnf_tokens import Token, class_members, malformed, string_value, tokenise
 from shmcache.grammar.excerpt import Position
 from shmcache.grammar.ir import (
@@ -30,8 +32,6 @@ from shmcache.grammar.ir import (
 )
 from shmcache.limits import EXPRESSION_DEPTH_MAX, STATES_MAX, Budget
 
-MACROS = frozenset({"Regex", "Substring", "TagDispatch", "Token", "ExcludeToken", "TokenTagDispatch"})
-
 _CLASS_ESCAPE = re.compile(r"\\[dDsSwW]")
 _COUNT = re.compile(r"\{\s*([0-9]+)\s*(,)?\s*(-1|[0-9]*)\s*\}")
 _COUNT_DIGITS_MAX = 9
@@ -41,7 +41,7 @@ def ebnf_grammar(text: str, root_rule_name: str, budget: Budget) -> Grammar:
     """The grammar that ``text`` defines, beginning with the rule ``root_rule_name``.
 
     Raises :class:`SourceError` where the text is malformed, a rule is undefined or defined twice, and
-    :class:`UnsupportedError` for lookahead and macros; both say line and column (from 1) and show the place. Raises
+    :class:`UnsupportedError` for lookahead; both say line and column (from 1) and show the place. Raises
     :class:`LimitError` where groups are nested too deeply.
     """
     rules = _Parser(text, tokenise(text, budget), budget).parse()
@@ -79,11 +79,11 @@ class _Parser:
         self.tokens = tokens
         self.budget = budget
         self.at = 0
-        self.defined = {
+        self.defined = frozenset(
             token.text
             for token, following in pairwise(tokens)
             if token.kind == "name" and following.kind == "definition"
-        }
+        )
         self.rules: dict[str, Expression] = {}
         self.groups: list[_Group] = []
 
@@ -191,8 +191,10 @@ class _Parser:
     def _reference(self, token: Token) -> Expression:
         if token.text in self.defined:
             return Reference(token.text)
-        if token.text in MACROS and self.tokens[self.at].text in ("(", "(="):
-            raise self._unsupported(f"macro {token.text}", token.offset)
+        if token.text in MACROS:
+            call = MacroCall(self.text, token, self.defined, self.budget)
+            self.at = call.read_arguments(self.tokens, self.at)
+            return call.expression()
         raise malformed(self.text, token.offset, f"the rule {token.text!r} is not defined")
 
     def _unsupported(self, feature: str, offset: int) -> UnsupportedError:

@@ -103,6 +103,12 @@ def string_value(text: str, token: Token) -> str:
     return "".join(chr(code_point) for code_point, _ in characters)
 
 
+def string_offsets(text: str, token: Token) -> list[int]:
+    """Where in ``text`` each character of the value of a ``string`` token is written, and where the string ends."""
+    end = token.offset + len(token.text) - 1
+    return [offset for _, offset in _characters(text, token.offset + 1, end, _SHORT_ESCAPES)] + [end]
+
+
 def class_members(text: str, token: Token) -> CodePoints:
     """The set that a ``characters`` token of ``text`` stands for."""
     first = token.offset + 1

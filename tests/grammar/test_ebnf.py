@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from itertools import product
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from shmcache.grammar.ebnf import ebnf_grammar
 from shmcache.grammar.ir import Literal, Reference, Sequence
 from shmcache.limits import EXPRESSION_DEPTH_MAX, Budget
+from tests.grammar.test_dispatch import is_dispatched
 from tests.reference.grammar_recogniser import is_viable_prefix, recognises
 
 CASES = [
@@ -103,6 +105,15 @@ def trees() -> st.SearchStrategy[Tree]:
         st.sampled_from(["", "a", "b", "ab"]).map(lambda word: ("text", word)),
         st.sampled_from(["a", "b", "ab"]).map(lambda members: ("class", members)),
         st.sampled_from(NAMES).map(lambda name: ("rule", name)),
+        st.sampled_from(["a|bb", "(?:ab)*", "^b+$", "a?", "[^a]|a(?!b)."]).map(lambda pattern: ("regex", pattern)),
+        st.lists(st.sampled_from(["a", "b", "ab", ""]), max_size=4).map(lambda chunks: ("substring", tuple(chunks))),
+        st.tuples(
+            st.dictionaries(st.sampled_from(["a", "b", "ab", "aba"]), st.sampled_from(NAMES), max_size=2),
+            st.sampled_from([(), (), ("bb",), ("b", "aa")]),
+            st.booleans(),
+        )
+        .filter(_is_fit)
+        .map(lambda parts: ("dispatch", *parts)),
     )
 
     def grow(inner: st.SearchStrategy[Tree]) -> st.SearchStrategy[Tree]:
@@ -117,9 +128,18 @@ def trees() -> st.SearchStrategy[Tree]:
     return st.recursive(leaves, grow, max_leaves=7)
 
 
+def _is_fit(parts: tuple[dict[str, str], tuple[str, ...], bool]) -> bool:
+    """No excluded string begins a trigger."""
+    triggers, excludes, _ = parts
+    return not any(trigger.startswith(excludes) for trigger in triggers)
+
+
 def spell(tree: Tree, style: random.Random) -> str:
     def blank() -> str:
         return style.choice([" ", "  ", "\n", "\t", " # | ) comment\n"])
+
+    def quoted(string: str) -> str:
+        return f'"{string}"'
 
     match tree:
         case ("text", str(word)):
@@ -131,6 +151,17 @@ def spell(tree: Tree, style: random.Random) -> str:
             )
         case ("rule", str(name)):
             return name
+        case ("regex", str(pattern)):
+            return f"Regex{blank()}({quoted(pattern)})"
+        case ("substring", tuple(chunks)):
+            return f"Substring({','.join(blank() + quoted(chunk) for chunk in chunks)})"
+        case ("dispatch", dict(triggers), tuple(excludes), is_loop):
+            arguments = [f"({quoted(trigger)},{blank()}{rule})" for trigger, rule in triggers.items()]
+            if excludes or style.random() < 0.5:
+                arguments.append(f"excludes=({', '.join(map(quoted, excludes))})")
+            if not is_loop or style.random() < 0.5:
+                arguments.append(f"loop_after_dispatch={str(is_loop).lower()}")
+            return f"TagDispatch({(',' + blank()).join(arguments)})"
         case ("sequence", tuple(items)):
             return f"({blank()}{blank().join(spell(item, style) for item in items)}{blank()})"
         case ("choice", tuple(options)):
@@ -150,6 +181,7 @@ def _but(members: str) -> str:
 
 def words_of(rules: dict[str, Tree], length_max: int) -> set[str]:
     known: dict[str, set[str]] = {name: set() for name in rules}
+    texts = ["".join(letters) for length in range(length_max + 1) for letters in product("ab", repeat=length)]
 
     def joined(first: set[str], second: set[str]) -> set[str]:
         return {one + other for one in first for other in second if len(one) + len(other) <= length_max}
@@ -162,6 +194,14 @@ def words_of(rules: dict[str, Tree], length_max: int) -> set[str]:
                 return set(members)
             case ("rule", str(name)):
                 return known[name]
+            case ("regex", str(pattern)):
+                return {text for text in texts if re.fullmatch(pattern, text)}
+            case ("substring", tuple(chunks)):
+                ends = range(len(chunks) + 1)
+                return {run for end in ends for at in ends if len(run := "".join(chunks[at:end])) <= length_max}
+            case ("dispatch", dict(triggers), tuple(excludes), is_loop):
+                allowed = {trigger: frozenset(known[rule]) for trigger, rule in triggers.items()}
+                return {text for text in texts if is_dispatched(text, allowed, excludes, is_loop)}
             case ("sequence", tuple(items)):
                 result = {""}
                 for item in items:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shmcache.errors import LimitError, SourceError, UnsupportedError
-from shmcache.grammar.ebnf import MACROS, ebnf_grammar
+from shmcache.grammar.ebnf import ebnf_grammar
 from shmcache.limits import EXPRESSION_DEPTH_MAX, Budget
 
 MALFORMED = [
@@ -23,7 +23,7 @@ MALFORMED = [
     ('root ::= "a" ::= "b"', 1, 14),
     ('root ::= "a"\nroot ::= "b"', 2, 1),
     ('root ::= "a"\n  | missing', 2, 5),
-    ("root ::= Regex", 1, 10),
+    ("root ::= Regex", 1, 15),
     ('root ::= ("a"', 1, 10),
     ('root ::= ("a" ("b")', 1, 10),
     ('root ::= ("a"\nx ::= "b")', 1, 10),
@@ -59,6 +59,57 @@ MALFORMED = [
     ("root ::= 'a'", 1, 10),
     ("root ::= /a/", 1, 10),
     ('root ::= "\ud800"', 1, 11),
+    ("root ::= Regex * ", 1, 16),
+    ("root ::= Regex()", 1, 10),
+    ('root ::= Regex("a", "b")', 1, 10),
+    ("root ::= Regex(1)", 1, 16),
+    ('root ::= Regex(("a"))', 1, 16),
+    ('root ::= Regex(pattern="a")', 1, 16),
+    ('root ::= Regex(="a")', 1, 15),
+    ('root ::= Regex("a"', 1, 10),
+    ('root ::= Regex("a"\nx ::= "b"', 2, 1),
+    ('root ::= Regex("a" "b")', 1, 20),
+    ('root ::= Regex("a",, "b")', 1, 20),
+    ("root ::= Regex(,)", 1, 16),
+    ("root ::= Regex([a])", 1, 16),
+    ('root ::=\n  Regex("ab(c")', 2, 12),
+    ('root ::= Regex("\\x41\\u00e9[b-a]")', 1, 28),
+    ('root ::= Regex("\\d")', 1, 17),
+    ("root ::= Substring(a)", 1, 20),
+    ('root ::= Substring(("a", "b"))', 1, 20),
+    ("root ::= Substring(loop_after_dispatch=true)", 1, 20),
+    ("root ::= Token()", 1, 10),
+    ("root ::= ExcludeToken()", 1, 10),
+    ("root ::= Token(-1)", 1, 16),
+    ("root ::= Token(1.5)", 1, 16),
+    ('root ::= Token(1, "")', 1, 19),
+    ("root ::= Token((1, 2))", 1, 16),
+    ("root ::= Token(1" + "0" * 5000 + ")", 1, 16),
+    ('root ::= TagDispatch("a", root)', 1, 22),
+    ('root ::= TagDispatch(("a"))', 1, 22),
+    ('root ::= TagDispatch(("a", root, root))', 1, 22),
+    ('root ::= TagDispatch(("a", ("b")))', 1, 28),
+    ('root ::= TagDispatch(("a", "b"))', 1, 28),
+    ('root ::= TagDispatch(("a", missing))', 1, 28),
+    ('root ::= TagDispatch(("", root))', 1, 23),
+    ("root ::= TagDispatch((1, root))", 1, 23),
+    ('root ::= TagDispatch(excludes="a")', 1, 31),
+    ('root ::= TagDispatch(excludes=("a", ""))', 1, 37),
+    ("root ::= TagDispatch(excludes=(1))", 1, 32),
+    ('root ::= TagDispatch(excludes=("a"), excludes=("b"))', 1, 38),
+    ('root ::= TagDispatch(("abc", root), excludes=("ab"))', 1, 23),
+    ('root ::= TagDispatch(("abc", root), excludes=("abc"))', 1, 23),
+    ("root ::= TagDispatch(loop_after_dispatch=1)", 1, 42),
+    ("root ::= TagDispatch(loop_after_dispatch=(true))", 1, 42),
+    ("root ::= TagDispatch(loop=true)", 1, 22),
+    ('root ::= TagDispatch(("a", root', 1, 10),
+    ('root ::= TagDispatch(("a", root)', 1, 10),
+    ("root ::= TagDispatch(excludes=", 1, 10),
+    ("root ::= TokenTagDispatch((1, root), exclude_tokens=(2))", 1, 38),
+    ("root ::= TokenTagDispatch((1, root), stop_eos=true)", 1, 38),
+    ("root ::= TokenTagDispatch((1, root), excludes=(2, 1))", 1, 28),
+    ("root ::= TokenTagDispatch((root, root))", 1, 28),
+    ("root ::= TokenTagDispatch(" + "(" * 10_000 + "1", 1, 28),
 ]
 
 
@@ -72,7 +123,10 @@ def test_malformed(text: str, line: int, column: int) -> None:
 UNSUPPORTED = [
     ('root ::= "a" (= "b")', "lookahead", 1, 14),
     ("root ::= [a\\d]", "character class escape \\d", 1, 12),
-    *((f'x ::= "a"\nroot ::= {macro}("a", 1)', f"macro {macro}", 2, 10) for macro in sorted(MACROS)),
+    ('root ::= TagDispatch(("a", x), stop_eos=true)\nx ::= ""', "argument stop_eos of TagDispatch", 1, 32),
+    ('root ::= TagDispatch(stop_str=("a",))', "argument stop_str of TagDispatch", 1, 22),
+    ('root ::= Regex("(?<=é)")', "look-behind", 1, 17),
+    ('root ::= Regex("\\x41\\n(a)\\\\1")', "back-reference", 1, 26),
 ]
 
 
