@@ -76,6 +76,11 @@ def _stand_in(nfa: NfaBuilder, automaton: Dfa, start: int, final: int) -> None:
         nfa.add_edge(start, 0, 255, final)
 
 
+def _is_one_step(automaton: Dfa) -> bool:
+    """Whether all words have one symbol: such automata are the edges of graphs with very many of them."""
+    return automaton.accepting == (False, True) and not automaton.edges[1]
+
+
 class _Lowering:
     """Thompson's construction (1968), driven by a list of work instead of recursion."""
 
@@ -103,6 +108,9 @@ class _Lowering:
             case Characters(code_points):
                 if code_points:
                     nfa.add_dfa(self._encode(code_points), source, target)
+            case Regular(automaton) if _is_one_step(automaton):
+                for low, high, _ in automaton.edges[0]:
+                    nfa.add_edge(source, low, high, target)
             case Regular(automaton):
                 nfa.add_dfa(automaton, source, target)
             case Reference(rule):
