@@ -45,6 +45,7 @@ def compile_json_schema(
     timeout: float | None = None,
     *,
     canonical_numbers: bool = True,
+    any_order: bool = False,
 ) -> CompiledGrammar:
     """Compiles a JSON Schema: its text, the parsed document, or a pydantic model class.
 
@@ -52,6 +53,8 @@ def compile_json_schema(
     number); without it whitespace is that of ``json.dumps`` with ``indent`` and ``separators``. ``strict_mode`` closes
     objects and arrays whose schema does not speak of further members. ``on_unsupported`` is ``"error"``, or
     ``"ignore"`` for warnings on the grammar instead. ``canonical_numbers=False`` admits ``1.0`` and ``-0`` as integers.
+    ``any_order`` admits the members of objects in any order instead of the declared one, each declared name once;
+    objects of many members are refused then (:class:`UnsupportedError`).
     ``timeout`` is in seconds (None: 30).
     """
     source = Source.json_schema(
@@ -63,6 +66,7 @@ def compile_json_schema(
         max_whitespace_cnt=max_whitespace_cnt,
         canonical_numbers=canonical_numbers,
         on_unsupported=on_unsupported,
+        any_order=any_order,
     )
     return compile_source(source, vocab, timeout=timeout)
 

@@ -79,6 +79,7 @@ class GrammarCache:
         timeout: float | None = None,
         *,
         canonical_numbers: bool = True,
+        any_order: bool = False,
     ) -> CompiledGrammar:
         """Compiles a JSON Schema: its text, the parsed document, or a pydantic model class.
 
@@ -87,7 +88,7 @@ class GrammarCache:
         raw: Hashable = None
         if type(schema) is str and (separators is None or type(separators) is tuple):
             options = (any_whitespace, indent, separators, strict_mode, max_whitespace_cnt, on_unsupported)
-            raw = (schema, *options, canonical_numbers)
+            raw = (schema, *options, canonical_numbers, any_order)
             held = self._table.find(raw, self._access.attachment)
             if held is not None:
                 return held.grammar
@@ -100,6 +101,7 @@ class GrammarCache:
             max_whitespace_cnt=max_whitespace_cnt,
             canonical_numbers=canonical_numbers,
             on_unsupported=on_unsupported,
+            any_order=any_order,
         )
         is_short = type(schema) is str and len(schema) <= RAW_TEXT_LENGTH_MAX
         return self._compile(source, raw if is_short else None, timeout)

@@ -59,6 +59,7 @@ class Source:
         max_whitespace_cnt: int | None = None,
         canonical_numbers: bool = True,
         on_unsupported: str = "error",
+        any_order: bool = False,
     ) -> Source:
         """A JSON Schema: its text, the parsed document, or a class with ``model_json_schema`` (a pydantic model)."""
         if isinstance(schema, str):
@@ -69,6 +70,7 @@ class Source:
                 raise SourceError(f"a JSON Schema cannot be read from a Python {type(schema).__name__}")
             schema = make_schema()
         options: tuple[tuple[str, OptionValue], ...] = (
+            ("any_order", bool(any_order)),
             ("any_whitespace", bool(any_whitespace)),
             ("canonical_numbers", bool(canonical_numbers)),
             ("indent", _optional_count("indent", indent)),

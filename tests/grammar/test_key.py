@@ -71,6 +71,7 @@ def test_other_key(other: Any) -> None:
         {"strict_mode": False},
         {"max_whitespace_cnt": 1},
         {"canonical_numbers": False},
+        {"any_order": True},
         {"on_unsupported": "ignore"},
     ],
 )

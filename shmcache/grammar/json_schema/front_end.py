@@ -6,9 +6,10 @@ know keywords.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from shmcache.errors import SourceError
+from shmcache.errors import SourceError, UnsupportedError
 from shmcache.grammar import ir
 from shmcache.grammar.ir import Expression, Grammar, Literal, Reference
 from shmcache.grammar.json_schema.array_expressions import array_expression
@@ -20,13 +21,14 @@ from shmcache.grammar.json_schema.layout import LEVEL_MAX, Layout
 from shmcache.grammar.json_schema.nodes import Node, node_of
 from shmcache.grammar.json_schema.numbers import Numbers
 from shmcache.grammar.json_schema.object_expressions import object_expression
-from shmcache.grammar.json_schema.objects import ANY_OBJECT
+from shmcache.grammar.json_schema.objects import ANY_OBJECT, ObjectSet
 from shmcache.grammar.json_schema.options import JsonSchemaOptions
 from shmcache.grammar.json_schema.reader import Reader
 from shmcache.grammar.json_schema.refusals import Leniency, Refusals
 from shmcache.grammar.json_schema.rules import ROOT, Rules
 from shmcache.grammar.json_schema.shapes import EVERYTHING, Shape
 from shmcache.grammar.json_schema.strings import Strings
+from shmcache.grammar.json_schema.unordered_members import TooManySetsError
 from shmcache.limits import Budget
 
 
@@ -69,7 +71,13 @@ def write_schema(
     root = exploration.root(node_of(document.root))
     if not exploration.is_satisfiable(root):
         raise SourceError("nothing satisfies this schema", pointer="")
-    _Writer(exploration, numbers, strings, rules, name).write(root)
+
+    def refuse_order(node: Node) -> None:
+        message = "the members of an object are too many to come in any order"
+        pointer = document.place(node[0]).pointer if node else ""
+        refusals.refuse(UnsupportedError(message, feature="any_order", pointer=pointer))
+
+    _Writer(exploration, numbers, strings, rules, name, refuse_order if options.any_order else None).write(root)
     if exploration.was_cut:
         refusals.warn("indent", "", f"with indentation, values nested deeper than {LEVEL_MAX} levels are not admitted")
     return refusals.warnings
@@ -84,7 +92,13 @@ class _Writer:
     """Writes rules, one for each different shape that has containers of its own."""
 
     def __init__(
-        self, exploration: Exploration, numbers: Numbers, strings: Strings, rules: Rules, root_name: str
+        self,
+        exploration: Exploration,
+        numbers: Numbers,
+        strings: Strings,
+        rules: Rules,
+        root_name: str,
+        refuse_order: Callable[[Node], None] | None,
     ) -> None:
         self._root_name = root_name
         self._value_name = "value" if root_name == ROOT else f"{root_name}_value"
@@ -92,6 +106,7 @@ class _Writer:
         self._numbers = numbers
         self._strings = strings
         self._rules = rules
+        self._refuse_order = refuse_order
         self._names: dict[tuple[Shape, int], str] = {}
         self._pending: list[tuple[str, Place]] = []
 
@@ -144,7 +159,14 @@ class _Writer:
             if object_set == ANY_OBJECT:
                 options.append(self._rules.object(level))
             elif self._exploration.admits(place, object_set):
-                options.append(
-                    object_expression(object_set, member, level, self._strings, self._exploration.names, self._rules)
-                )
+                options.append(self._object(place, object_set, member))
         return choice(options)
+
+    def _object(self, place: Place, object_set: ObjectSet, member: Callable[[Node], Expression | None]) -> Expression:
+        more = place[1], self._strings, self._exploration.names, self._rules
+        if self._refuse_order is not None:
+            try:
+                return object_expression(object_set, member, *more, any_order=True)
+            except TooManySetsError:
+                self._refuse_order(place[0])
+        return object_expression(object_set, member, *more)

@@ -3,7 +3,8 @@
 Owns the writing of members with their names and values. Must never know what a member's node stands for: that is asked
 of the caller.
 
-Members come in declared order; names that are required but not declared follow, then whatever else is admitted.
+Members come in declared order; names that are required but not declared follow, then whatever else is admitted. Or they
+come in any order.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from shmcache.grammar.json_schema.nodes import Node
 from shmcache.grammar.json_schema.objects import NameSet, ObjectSet
 from shmcache.grammar.json_schema.rules import Rules
 from shmcache.grammar.json_schema.strings import Strings
+from shmcache.grammar.json_schema.unordered_members import unordered_graph
 
 
 def object_expression(
@@ -27,10 +29,13 @@ def object_expression(
     strings: Strings,
     names: Names,
     rules: Rules,
+    *,
+    any_order: bool = False,
 ) -> Expression:
     """The objects, braces included. ``value`` gives the expression of a node, None when nothing satisfies it.
 
-    A name whose value nothing satisfies is absent, and not among the other names either.
+    A name whose value nothing satisfies is absent, and not among the other names either. With ``any_order`` raises
+    :class:`TooManySetsError` where there are too many members for that.
     """
     layout = rules.layout
     required = set(objects.required)
@@ -64,5 +69,9 @@ def object_expression(
             others.append(Other(names.others(declared, rules), (Way(sequence(layout.colon, extra), 0),)))
     levels = Levels(objects.minimum, objects.maximum, len(objects.needs))
     may_be_empty = levels.accepts(levels.start) and not any(member.is_required for member in members)
-    content = member_graph(members, others, layout.comma(level), strings, levels) if members or others else None
+    content: Expression | None = None
+    if any_order and (members or others):
+        content = unordered_graph(members, others, layout.comma(level), strings, levels, rules)
+    elif members or others:
+        content = member_graph(members, others, layout.comma(level), strings, levels)
     return rules.brackets(b"{", b"}", content, level, may_be_empty=may_be_empty)

@@ -17,6 +17,7 @@ class JsonSchemaOptions:
     max_whitespace_cnt: the longest run of free whitespace, in characters; None: no bound.
     strict_mode: objects and arrays whose schema does not say otherwise admit no members beyond those it names.
     canonical_numbers: integers have their shortest spelling only.
+    any_order: the members of an object come in any order, not in the declared one.
     on_unsupported: ``"error"`` or ``"ignore"``; ignored keywords are recorded as warnings.
     """
 
@@ -26,4 +27,5 @@ class JsonSchemaOptions:
     strict_mode: bool = True
     max_whitespace_cnt: int | None = None
     canonical_numbers: bool = True
+    any_order: bool = False
     on_unsupported: str = "error"
