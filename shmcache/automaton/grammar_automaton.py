@@ -6,6 +6,7 @@ of tokens, nor masks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -178,9 +179,11 @@ def frozen(values: Any, dtype: npt.DTypeLike) -> Array:
     return array
 
 
-def assemble(dfas: list[Dfa], token_sets: list[Tokens], root_nullable: bool) -> GrammarAutomaton:
-    """Numbers the states of all rules' automata in one line, and drops rules that nothing calls."""
-    kept, numbers = _reachable_rules(dfas)
+def assemble(
+    dfas: list[Dfa], token_sets: list[Tokens], root_nullable: bool, uncalled: Sequence[int] = ()
+) -> GrammarAutomaton:
+    """Numbers the states of all rules' automata in one line, and drops rules that nothing calls, but ``uncalled``."""
+    kept, numbers = _reachable_rules(dfas, uncalled)
     starts: list[int] = []
     count = 0
     for rule in kept:
@@ -239,9 +242,9 @@ def _whole_arrays(wholes: list[tuple[int, int]], offsets: list[int], token_sets:
     }
 
 
-def _reachable_rules(dfas: list[Dfa]) -> tuple[list[int], dict[int, int]]:
-    numbers = {0: 0}
-    kept = [0]
+def _reachable_rules(dfas: list[Dfa], uncalled: Sequence[int]) -> tuple[list[int], dict[int, int]]:
+    kept = list(dict.fromkeys([0, *uncalled]))
+    numbers = {rule: number for number, rule in enumerate(kept)}
     for rule in kept:  # grows while it is walked
         for row in dfas[rule].edges:
             for low, high, _ in row:

@@ -1,8 +1,8 @@
 """The hot loops, compiled by Numba: bytes, calls and returns over an automaton's flat arrays.
 
-Owns every compiled function of shmcache and is the only module that imports Numba; it is imported inside the
-functions that need it. Kernels are private to ``rows`` and ``matcher``, take plain arrays, raise nothing and report a
-status. Each has a slow twin under tests/reference. ``arrays.py`` explains *front*, *level* and *stack*.
+Owns the steps of a configuration. With ``trie_kernels.py`` the only module that imports Numba; both are imported inside
+the functions that need them. Kernels are private to ``rows`` and ``matcher``, take plain arrays, raise nothing and
+report a status. Each has a slow twin under tests/reference. ``arrays.py`` explains *front*, *level* and *stack*.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from shmcache.rows.arrays import (
     OK,
     OVERFLOWED,
     STACKS_FULL,
-    UNCERTAIN,
     Int32Array,
     UInt8Array,
 )
@@ -51,7 +50,7 @@ def _push(stacks: Any, parent: int, return_state: int) -> int:
 
 
 @njit(cache=True, inline="always")
-def _add(states: Int32Array, nodes: Int32Array, begin: int, end: int, state: int, node: int) -> int:
+def add_entry(states: Int32Array, nodes: Int32Array, begin: int, end: int, state: int, node: int) -> int:
     """The level's end after adding an entry that may be there already; FRONT_FULL when there is no room."""
     for at in range(begin, end):
         if states[at] == state and nodes[at] == node:
@@ -74,7 +73,7 @@ def _return(stacks: Any, states: Int32Array, nodes: Int32Array, begin: int, end:
         if return_state < 0:
             ended = True
         else:
-            end = _add(states, nodes, begin, end, return_state, stacks.parent[node])
+            end = add_entry(states, nodes, begin, end, return_state, stacks.parent[node])
         node = stacks.alternative[node]
     return end, ended
 
@@ -101,145 +100,25 @@ def _close(
                 if below < 0:
                     return below, ended
             if end >= 0:
-                end = _add(states, nodes, begin, end, automaton.rule_start[automaton.call_rule[call]], below)
+                end = add_entry(states, nodes, begin, end, automaton.rule_start[automaton.call_rule[call]], below)
     return end, ended
 
 
 @njit(cache=True)
-def _step(
-    automaton: Any, stacks: Any, states: Int32Array, nodes: Int32Array, begin: int, middle: int, byte: int
+def step(
+    automaton: Any, stacks: Any, states: Int32Array, nodes: Int32Array, begin: int, end: int, place: int, byte: int
 ) -> tuple[int, bool]:
-    """Appends behind the level begin..middle the level after ``byte``: its end (or a status), and ended."""
+    """Writes at ``place`` what comes after the level begin..end by ``byte``: its end (or a status), and ended."""
     edge_offset, edge_low, edge_high = automaton.edge_offset, automaton.edge_low, automaton.edge_high
-    end = middle
-    for at in range(begin, middle):
+    place_end = place
+    for at in range(begin, end):
         state = states[at]
         for edge in range(edge_offset[state], edge_offset[state + 1]):
             if byte <= edge_high[edge]:
-                if byte >= edge_low[edge] and end >= 0:
-                    end = _add(states, nodes, middle, end, automaton.edge_target[edge], nodes[at])
+                if byte >= edge_low[edge] and place_end >= 0:
+                    place_end = add_entry(states, nodes, place, place_end, automaton.edge_target[edge], nodes[at])
                 break
-    return _close(automaton, stacks, states, nodes, middle, end)
-
-
-@njit(cache=True, inline="always")
-def _target(
-    edge_offset: Int32Array, edge_low: UInt8Array, edge_high: UInt8Array, edge_target: Int32Array, state: int, byte: int
-) -> int:
-    """The state after ``byte``; -1 from state -1, or where no edge has the byte."""
-    if state >= 0:
-        for edge in range(edge_offset[state], edge_offset[state + 1]):
-            if byte <= edge_high[edge]:
-                if byte >= edge_low[edge]:
-                    return int(edge_target[edge])
-                break
-    return -1
-
-
-@njit(cache=True)
-def walk_trie(
-    automaton: Any, stacks: Any, trie: Any, state: int, front: Any, accepted: Int32Array, uncertain: Int32Array
-) -> tuple[int, int, int]:
-    """The row of ``state``: tokens that stay inside its rule, and tokens that begin inside and leave it.
-
-    ``accepted`` and ``uncertain``, int32 with room for every token, receive places in the trie's token order,
-    ascending. Returns how many of each, and a status. Only the state's own byte edges begin a token. Where a level
-    overflows, its tokens are uncertain. A level of one entry that neither calls nor returns is
-    worked out in place: going through the tuples takes eleven times as long.
-    """
-    edge_offset, edge_low, edge_high = automaton.edge_offset, automaton.edge_low, automaton.edge_high
-    edge_target, call_offset, final = automaton.edge_target, automaton.call_offset, automaton.final
-    node_byte, node_depth, node_end = trie.node_byte, trie.node_depth, trie.node_end
-    node_first_token = trie.node_first_token
-    front_state, front_stack, front_begin, left = front.state, front.stack, front.begin, front.left
-    accepted_count = uncertain_count = 0
-    front_state[0], front_stack[0], left[0] = state, 0, 0
-    front_begin[0], front_begin[1] = 0, 1
-    node = 1
-    node_count = len(node_byte)
-    while node < node_count:
-        depth = node_depth[node]
-        begin, middle = front_begin[depth - 1], front_begin[depth]
-        ended = False
-        end = middle
-        target = -1
-        is_plain = middle - begin == 1
-        if is_plain:
-            target = _target(edge_offset, edge_low, edge_high, edge_target, front_state[begin], node_byte[node])
-            is_plain = target < 0 or (
-                call_offset[target] == call_offset[target + 1] and (final[target] == 0 or front_stack[begin] == 0)
-            )
-        if not is_plain:
-            end, ended = _step(automaton, stacks, front_state, front_stack, begin, middle, node_byte[node])
-        elif target >= 0:
-            ended = final[target] != 0
-            end = _add(front_state, front_stack, middle, middle, target, front_stack[begin])
-        if end == STACKS_FULL:
-            return 0, 0, STACKS_FULL
-        if (end == middle and not ended) or end < 0:
-            if left[depth - 1] or end < 0:
-                for at in range(node_first_token[node], node_first_token[node_end[node]]):
-                    uncertain[uncertain_count] = at
-                    uncertain_count += 1
-            node = node_end[node]
-            continue
-        front_begin[depth + 1] = end
-        left[depth] = left[depth - 1] or ended
-        for at in range(node_first_token[node], node_first_token[node + 1]):
-            accepted[accepted_count] = at
-            accepted_count += 1
-        node += 1
-    return accepted_count, uncertain_count, OK
-
-
-@njit(cache=True)
-def walk_difference(
-    automaton: Any, trie: Any, state: int, base: int, rounds: Any, first: int, front: Any, positions: Any, verdicts: Any
-) -> int:
-    """Where the row of ``state`` can differ from that of ``base``, both of one rule that calls no other.
-
-    ``positions`` receives places in the trie's token order, ascending, and ``verdicts`` what ``state`` makes of them:
-    0, ACCEPTED or UNCERTAIN; both have room for every token. Returns how many. All other tokens are as in the base's
-    row. The walk stops where both are in one state, or in states that ``rounds``, int32 (R, states of the rule), finds
-    alike for as many bytes as the trie goes on: item ``[r, s - first]`` is the class of ``s`` up to ``r`` bytes.
-    """
-    node_byte, node_depth, node_end = trie.node_byte, trie.node_depth, trie.node_end
-    node_height, node_first_token = trie.node_height, trie.node_first_token
-    edge_offset, edge_low, edge_high = automaton.edge_offset, automaton.edge_low, automaton.edge_high
-    edge_target, final = automaton.edge_target, automaton.final
-    own, other, own_left, other_left = front.state, front.stack, front.left, front.ended
-    own[0], other[0] = state, base
-    own_left[0] = other_left[0] = 0
-    count = 0
-    node = 1
-    node_count = len(node_byte)
-    while node < node_count:
-        depth = node_depth[node]
-        own_target = _target(edge_offset, edge_low, edge_high, edge_target, own[depth - 1], node_byte[node])
-        other_target = _target(edge_offset, edge_low, edge_high, edge_target, other[depth - 1], node_byte[node])
-        is_alike = own_target == other_target
-        if not is_alike and own_target >= 0 and other_target >= 0 and len(rounds):
-            bytes_left = min(node_height[node], len(rounds) - 1)
-            is_alike = rounds[bytes_left, own_target - first] == rounds[bytes_left, other_target - first]
-        if is_alike and own_left[depth - 1] == other_left[depth - 1]:
-            node = node_end[node]
-            continue
-        last = node
-        verdict = ACCEPTED
-        if own_target < 0:
-            last = node_end[node] - 1
-            verdict = UNCERTAIN if own_left[depth - 1] else 0
-        else:
-            own[depth] = own_target
-            other[depth] = other_target
-            own_left[depth] = own_left[depth - 1] or final[own_target] != 0
-            other_left[depth] = other_left[depth - 1] or (other_target >= 0 and final[other_target] != 0)
-        for at in range(node_first_token[node], node_first_token[last + 1]):
-            positions[count] = at
-            verdicts[count] = verdict
-            count += 1
-        node = last + 1
-    return count
+    return _close(automaton, stacks, states, nodes, place, place_end)
 
 
 @njit(cache=True, inline="always")
@@ -250,7 +129,7 @@ def _resolve_behind(automaton: Any, stacks: Any, blob: UInt8Array, start: int, s
     ended = False
     at = start
     while at < stop and begin[level] < begin[level + 1]:
-        end, ended = _step(automaton, stacks, states, nodes, begin[level], begin[level + 1], blob[at])
+        end, ended = step(automaton, stacks, states, nodes, begin[level], begin[level + 1], begin[level + 1], blob[at])
         if end < 0:
             return end
         level += 1
@@ -302,7 +181,8 @@ def resolve_tokens(
             depth += 1
         verdict = 0
         while depth < length and begin[depth] < begin[depth + 1]:
-            end, ended = _step(automaton, stacks, states, nodes, begin[depth], begin[depth + 1], blob[start + depth])
+            byte = blob[start + depth]
+            end, ended = step(automaton, stacks, states, nodes, begin[depth], begin[depth + 1], begin[depth + 1], byte)
             if end == STACKS_FULL:
                 return STACKS_FULL
             if end < 0:
@@ -390,7 +270,7 @@ def advance(
     front.stack[:length] = nodes
     ended = False
     for at in range(start, stop):
-        end, ended = _step(automaton, stacks, front.state, front.stack, 0, length, data[at])
+        end, ended = step(automaton, stacks, front.state, front.stack, 0, length, length, data[at])
         if end < 0:
             return end, ended
         length = _move_down(automaton, front, length, end)

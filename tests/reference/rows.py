@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shmcache.automaton.grammar_automaton import TAIL_CALL, GrammarAutomaton
-from shmcache.rows.row_table import ACCEPTED_IDS, BITSET, DIFFERENCE, NO_ROW, REJECTED_IDS, RowTable
+from shmcache.rows.row_table import ACCEPTED_IDS, BITSET, NO_ROW, REJECTED_IDS, RowTable
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.reference.configurations import ENTRIES_MAX, Configuration, Stack, TooAmbiguousError, advance
 
@@ -124,19 +124,13 @@ def stored_set(table: RowTable, number: int, vocabulary: Vocabulary) -> set[int]
     if form == BITSET:
         assert len(values) == word_count
         accepted = {32 * word + bit for word, value in enumerate(values) for bit in range(32) if value >> bit & 1}
-    elif form == DIFFERENCE:
-        base, *toggled = values
-        assert base < number
-        assert table.form[base] != DIFFERENCE
-        assert toggled == sorted(set(toggled)) != []
-        accepted = stored_set(table, base, vocabulary) ^ set(toggled)
     else:
         assert form in (ACCEPTED_IDS, REJECTED_IDS)
         assert values == sorted(set(values))
         accepted = set(values) if form == ACCEPTED_IDS else tokens.keys() - set(values)
     assert accepted <= tokens.keys()
     smallest = min(len(accepted), len(tokens) - len(accepted), word_count)
-    assert len(values) < smallest if form == DIFFERENCE else len(values) == smallest, "not the smallest form"
+    assert len(values) == smallest, "not the smallest form"
     return accepted
 
 

@@ -17,6 +17,7 @@ from shmcache.grammar.json_schema.string_automata import any_string
 from shmcache.limits import Budget
 
 ROOT = "root"
+_STRING = "json_string"
 
 
 class Rules:
@@ -45,6 +46,7 @@ class Rules:
             name = self._names[what] = f"{self._prefix}{kind}_{len(self._names)}".replace(" ", "_")
             self._shared.add(name)
             self._bodies[name] = make_body()
+            self.string()  # masks inside of others are worked out beside it
         return Reference(name)
 
     def kept(self, expression: Expression) -> Expression:
@@ -55,11 +57,12 @@ class Rules:
 
     def grammar(self, warnings: tuple[ir.Warning, ...]) -> Grammar:
         """The grammar of all rules defined."""
-        return Grammar(dict(self._bodies), ROOT, frozenset(self._shared), warnings)
+        string = frozenset(self._shared & {self._prefix + _STRING})
+        return Grammar(dict(self._bodies), ROOT, frozenset(self._shared), string, warnings)
 
     def string(self) -> Reference:
         """Any JSON string."""
-        return self._generic("json_string", lambda: Regular(any_string()))
+        return self._generic(_STRING, lambda: Regular(any_string()))
 
     def number(self) -> Reference:
         """Any JSON number."""

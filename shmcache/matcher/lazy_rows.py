@@ -1,0 +1,166 @@
+"""Masks of configurations whose states have no rows in the image, worked out where a matcher comes to them.
+
+Owns the walks of the trie on behalf of one arena. Must never know requests.
+
+Most states go on with few bytes, and a walk of the tokens that begin with them takes microseconds. The states inside
+strings go on with nearly all. There a rule of the image that has rows, that of any string, serves as a base: the same
+bytes lead from the beginnings of both rules to a pair of states, and only the tokens that can tell the two apart are
+looked at (``rows/trie_kernels.py``). A string of bounded length differs from any string in tokens longer than what is
+left of it, and one that excludes some values in the ends of these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from shmcache.automaton.grammar_automaton import GrammarAutomaton
+from shmcache.matcher.bitmask import Int32Array
+from shmcache.rows.arrays import ACCEPTED, ROOM_FULL, STACKS_FULL, UNCERTAIN, AutomatonArrays, TrieArrays
+from shmcache.rows.row_table import NO_ROW, RowTable
+from shmcache.rows.rule_walker import BESIDE_PART, plain_rules, walk_weights
+from shmcache.rows.stacks import StackTable, walk_room
+from shmcache.vocabulary.vocabulary import Vocabulary
+
+_NARROWER_PART = 0.75
+"""A state with less than this part of its base's tokens differs in too many of them."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Difference:
+    """The row of a state as it differs from that of a state that has one in the image."""
+
+    base: int
+    """The state that has one."""
+    accepted: Int32Array
+    """Ids that the state accepts and that may be others than those of the base."""
+    rejected: Int32Array
+    """Ids that it does not accept, nor leaves uncertain."""
+    uncertain: Int32Array
+    """Ids that only its caller decides."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairing:
+    """Item ``s - first`` says what state ``s`` of a rule is like: arrays of :func:`pair_states`."""
+
+    first: int
+    base: Int32Array
+    alike: Int32Array
+
+
+class LazyRows:
+    """Works out what an image leaves open. Calls happen under the arena's lock."""
+
+    def __init__(self, automaton: GrammarAutomaton, rows: RowTable, vocabulary: Vocabulary) -> None:
+        self._automaton = automaton
+        self._rows = rows
+        self._vocabulary = vocabulary
+        self._arrays = AutomatonArrays.of(automaton)
+        self._pairings: dict[int, _Pairing | None] = {}
+        self._differences: dict[int, Difference] = {}
+
+    @cached_property
+    def _trie(self) -> TrieArrays:
+        return TrieArrays.of(self._vocabulary.trie)
+
+    @cached_property
+    def _weights(self) -> list[int]:
+        weights: list[int] = walk_weights(self._automaton, self._vocabulary.trie).tolist()
+        return weights
+
+    @cached_property
+    def _base_rules(self) -> list[int]:
+        """Rules of bytes alone that have rows."""
+        has_row = self._rows.state_accepted != NO_ROW
+        with_rows = np.logical_or.reduceat(has_row, self._automaton.rule_start)
+        rules: list[int] = np.flatnonzero(with_rows & self._is_plain).tolist()
+        return rules
+
+    @cached_property
+    def _is_plain(self) -> npt.NDArray[np.bool_]:
+        return plain_rules(self._automaton)
+
+    def walk(
+        self, states: Int32Array, nodes: Int32Array, stacks: StackTable
+    ) -> tuple[npt.NDArray[np.intp], Int32Array, int]:
+        """The mask of the tokens that go on from these entries with their stacks: words that are not 0, and status.
+
+        ``stacks`` is the table that the nodes belong to. The arrays, index and value, are copies.
+        """
+        from shmcache.rows.trie_kernels import walk_words
+
+        trie = self._vocabulary.trie
+        room = walk_room(trie)
+        while True:
+            count, status = walk_words(self._arrays, stacks.arrays, self._trie, states, nodes, room)
+            if status == STACKS_FULL:
+                stacks.grow()
+            elif status == ROOM_FULL:
+                room = walk_room(trie, grows=True)
+            else:
+                return room.word_index[:count].astype(np.intp), room.word_value[:count].copy(), int(status)
+
+    def difference(self, state: int) -> Difference | None:
+        """The state's row beside a base; None where a walk by itself is quicker."""
+        known = self._differences.get(state)
+        if known is not None:
+            return known
+        nodes = self._vocabulary.trie.node_count
+        if self._weights[state] * BESIDE_PART < nodes:
+            return None
+        pairing = self._pairing(int(self._automaton.rule_of_state[state]))
+        if pairing is None:
+            return None
+        base = int(pairing.base[state - pairing.first])
+        if base < 0 or self._rows.state_accepted[base] == NO_ROW:
+            return None
+        if self._weights[state] < _NARROWER_PART * self._weights[base]:
+            return None
+        self._differences[state] = found = self._walk_beside(state, base, pairing)
+        return found
+
+    def _pairing(self, rule: int) -> _Pairing | None:
+        from shmcache.rows.trie_kernels import pair_states
+
+        if rule in self._pairings:
+            return self._pairings[rule]
+        best: _Pairing | None = None
+        if self._is_plain[rule]:
+            states = self._automaton.states_of(rule)
+            for base_rule in self._base_rules:
+                base, alike = (np.empty(len(states), dtype=np.int32) for _ in range(2))
+                start = int(self._automaton.rule_start[base_rule])
+                pair_states(self._arrays, states.start, start, states.start, base, alike)
+                if best is None or np.count_nonzero(base >= 0) > np.count_nonzero(best.base >= 0):
+                    best = _Pairing(states.start, base, alike)
+        self._pairings[rule] = best
+        return best
+
+    def _walk_beside(self, state: int, base: int, pairing: _Pairing) -> Difference:
+        from shmcache.rows.trie_kernels import walk_difference
+
+        trie = self._vocabulary.trie
+        room = walk_room(trie)
+        count = walk_difference(
+            self._arrays,
+            self._trie,
+            state,
+            pairing.first,
+            pairing.base,
+            pairing.alike,
+            room,
+        )
+        ids, verdicts = trie.token_order[room.accepted[:count]], room.verdicts[:count]
+        inherited = self._rows.uncertain_list(int(self._rows.state_uncertain[base]))
+        if count:
+            inherited = inherited[~np.isin(inherited, ids)]
+        return Difference(
+            base,
+            accepted=ids[verdicts == ACCEPTED],
+            rejected=ids[verdicts != ACCEPTED],
+            uncertain=np.concatenate([inherited, ids[verdicts == UNCERTAIN]]),
+        )
