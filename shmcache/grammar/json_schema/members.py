@@ -12,6 +12,7 @@ as the names have characters.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from shmcache.grammar.ir import EMPTY, Expression, Graph, Literal
@@ -19,6 +20,15 @@ from shmcache.grammar.json_schema.expressions import sequence
 from shmcache.grammar.json_schema.strings import Strings
 
 _QUOTE = Literal(b'"')
+
+
+@dataclass(frozen=True, slots=True)
+class NameSpelling:
+    """How the names of members are written: what stands before and behind a name, and each character of it."""
+
+    opening: Expression
+    closing: Expression
+    character: Callable[[str], Expression]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +110,34 @@ class _Beginning:
 
 
 def member_graph(
-    members: list[Member], others: list[Other], comma: Expression, strings: Strings, levels: Levels
+    members: list[Member],
+    others: list[Other],
+    comma: Expression,
+    strings: Strings,
+    levels: Levels,
+    spelling: NameSpelling | None = None,
 ) -> Graph:
-    """At least one member, in order, all required ones among them, then any number of ``others``."""
-    return _MemberGraph(members, others, comma, strings, levels).graph()
+    """At least one member, in order, all required ones among them, then any number of ``others``.
+
+    Names of ``members`` are written as in JSON where no other ``spelling`` is given.
+    """
+    spelling = spelling or NameSpelling(_QUOTE, _QUOTE, strings.name_character)
+    return _MemberGraph(members, others, comma, strings, levels, spelling).graph()
 
 
 class _MemberGraph:
     """States: 0 before any member, 1 at the end, then those behind each member and within names, by level."""
 
     def __init__(
-        self, members: list[Member], others: list[Other], comma: Expression, strings: Strings, levels: Levels
+        self,
+        members: list[Member],
+        others: list[Other],
+        comma: Expression,
+        strings: Strings,
+        levels: Levels,
+        spelling: NameSpelling,
     ) -> None:
+        self._spelling = spelling
         self._members = members
         self._others = others
         self._comma = comma
@@ -172,7 +198,7 @@ class _MemberGraph:
         last = self._first_required[at]  # none behind it may follow yet
         if at < count:
             entry = self._within_names(self._root, at, last, level)
-            self._edges.append((state, sequence(separator, _QUOTE), entry))
+            self._edges.append((state, sequence(separator, self._spelling.opening), entry))
         if last == count:
             self._add_others(state, level, separator)
 
@@ -198,11 +224,11 @@ class _MemberGraph:
     def _walk_name(self, beginning: _Beginning, first: int, last: int, level: Level, state: int) -> None:
         """Gives a state within names its edges, and every whole name what follows it."""
         if first <= beginning.whole <= last:
-            self._edges.append((state, _QUOTE, self._behind_name(beginning.whole, level)))
+            self._edges.append((state, self._spelling.closing, self._behind_name(beginning.whole, level)))
         for character, longer in beginning.longer.items():
             if bisect_left(longer.members, first) < bisect_right(longer.members, last):
                 target = self._within_names(longer, first, last, level)
-                self._edges.append((state, self._strings.name_character(character), target))
+                self._edges.append((state, self._spelling.character(character), target))
 
     def _behind_name(self, member: int, level: Level) -> int:
         state = self._named.get((member, level))

@@ -105,6 +105,10 @@ class Names:
             self._automata.append(names)
         return number
 
+    def automaton(self, names: NameSet) -> Dfa:
+        """The names of the set."""
+        return self._automata[names]
+
     def expression(self, names: NameSet, rules: Rules) -> Expression:
         """Any name of the set, quotes included."""
         automaton = self._automata[names]
