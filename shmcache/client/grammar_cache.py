@@ -16,7 +16,6 @@ from shmcache.client.link import LinkClosedError, ReplyTimeoutError
 from shmcache.client.local_table import Held, LocalTable
 from shmcache.client.manager_access import ManagerAccess
 from shmcache.client.single_flight import SingleFlight
-from shmcache.client.statistics import statistics_without_manager
 from shmcache.errors import ManagerUnavailable
 from shmcache.grammar.key import Source
 from shmcache.manager.client_messages import Clear, Cleared, Refused, Status, StatusReply
@@ -24,6 +23,7 @@ from shmcache.manager.fields import WireError
 from shmcache.manager.wire import expect
 from shmcache.matcher.compiled_grammar import CompiledGrammar
 from shmcache.memory.names import Namespace
+from shmcache.memory.statistics import statistics
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 RAW_TEXT_LENGTH_MAX = 1 << 16
@@ -172,7 +172,8 @@ class GrammarCache:
             with self._access.link().ask(Status, timeout=FETCH_SECONDS_MAX) as answer:
                 return dict(expect(answer.message, StatusReply).stats)
         except (ManagerUnavailable, LinkClosedError, ReplyTimeoutError, WireError):
-            return statistics_without_manager(self._access.attach())
+            attachment = self._access.attach()
+            return statistics(attachment.shared.control if attachment.shared else None, attachment.recency)
 
     def close(self) -> None:
         """Ends the connection and forgets the grammars; those given out stay valid. Idempotent."""

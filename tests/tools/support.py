@@ -25,18 +25,26 @@ STATS_SHAPE = {
     "epoch": int,
     "limit_bytes": int,
     "charged_bytes": {"grammar": int, "rule": int, "vocabulary": int, "total": int},
+    "filling_bytes": int,
     "retired_bytes": int,
     "entries": {"grammar": int, "rule": int, "vocabulary": int},
     "lookups": {"hit": int, "miss": int, "coalesced": int},
+    "local_hits": int,
     "compiles": {"started": int, "succeeded": int, "refused": int, "failed": int, "fenced": int},
     "compiles_in_flight": int,
+    "waiters": int,
+    "private_compiles": int,
+    "compile_seconds": {"bounds": list, "counts": list, "sum": float},
+    "refusals": {"SOURCE_ERROR": int, "UNSUPPORTED": int, "LIMIT": int, "MANAGER_UNAVAILABLE": int, "OTHER": int},
     "evictions": int,
+    "evictions_by_reason": {"limit": int, "entries": int, "shm_full": int, "request": int},
     "workers": list,
     "clients": list,
+    "clients_connected": int,
     "shm_free_bytes": int,
     "manager": {"pid": object, "state": str},
 }
-"""DESIGN.md §8, as types."""
+"""What ``stats()`` has, as types."""
 
 
 def invoke(*arguments: str) -> Result:
