@@ -17,13 +17,15 @@ from shmcache.errors import UnsupportedError
 from shmcache.grammar.free_text import free_text
 from shmcache.grammar.ir import EMPTY, Expression, Literal, Regular, Repeat
 from shmcache.grammar.json_schema.expressions import choice, sequence
-from shmcache.grammar.json_schema.members import Levels, Member, NameSpelling, Other, Way, member_graph
+from shmcache.grammar.json_schema.members import Levels, Member, NameSpelling, Other, Unions, Way, member_graph
 from shmcache.grammar.json_schema.names import Names
 from shmcache.grammar.json_schema.nodes import Node
+from shmcache.grammar.json_schema.object_expressions import union_states
 from shmcache.grammar.json_schema.objects import NameSet, ObjectSet
 from shmcache.grammar.json_schema.rules import Rules
 from shmcache.grammar.json_schema.strings import ANY_STRING, Strings, StringSet
 from shmcache.grammar.json_schema.styles import Group, Style
+from shmcache.grammar.json_schema.unordered_members import unordered_graph
 from shmcache.regular.code_points import ANY, CodePoints
 from shmcache.regular.dfa import Dfa
 from shmcache.regular.encode import encode_utf8
@@ -48,10 +50,11 @@ class Elements:
         self._rules = rules
         self._space = rules.layout.empty
 
-    def object(self, objects: ObjectSet, typed: Typed) -> Expression | None:
+    def object(self, objects: ObjectSet, typed: Typed, *, any_order: bool) -> Expression | None:
         """The objects of a finished record; None where a member that must be present can be written in no way.
 
-        Raises :class:`UnsupportedError` for a declared name that the style cannot write.
+        Raises :class:`UnsupportedError` for a declared name that the style cannot write, and
+        :class:`TooManySetsError` where there are too many members for ``any_order``.
         """
         style, required = self._style, set(objects.required)
         satisfying: dict[str | NameSet, list[tuple[int, Node]]] = {}
@@ -65,27 +68,34 @@ class Elements:
         members: list[Member] = []
         others: list[Other] = []
         if objects.maximum != 0:
-            for name, node in objects.properties:
+            for at, (name, node) in enumerate(objects.properties):
                 listed = ways(name, node)
                 if listed:
                     self._check_name(name)
-                    members.append(Member(name, listed, name in required))
-            for one, node in objects.others:
+                    members.append(Member(name, listed, name in required, at))
+            for at, (one, node) in enumerate(objects.others, len(objects.properties)):
                 listed = ways(one, node)
                 if listed:
-                    others.append(Other(self._other_names(self._names.automaton(one), frozenset()), listed))
+                    others.append(Other(self._other_names(self._names.automaton(one), frozenset()), listed, at))
             extra = self._value(typed(objects.extra))
             if extra is not None:
                 declared = frozenset(name for name, _ in objects.properties)
-                others.append(Other(self._other_names(everything(ANY), declared), (Way(extra, 0),)))
+                spelled = self._other_names(everything(ANY), declared)
+                others.append(Other(spelled, (Way(extra, 0),), len(objects.properties)))
         if not required <= {member.name for member in members}:
             return None
-        levels = Levels(objects.minimum, objects.maximum, len(objects.needs))
+        states = union_states(objects, lambda node: bool(typed(node)), self._strings.budget)
+        unions = None if states is None else Unions(states, lambda node: self._value(typed(node)))
+        levels = Levels(objects.minimum, objects.maximum, len(objects.needs), unions)
         may_be_empty = levels.accepts(levels.start) and not any(member.is_required for member in members)
         options: list[Expression] = [EMPTY] if may_be_empty else []
         if members or others:
             spelling = NameSpelling(_literal(style.begin), EMPTY, _literal)
-            options.append(member_graph(members, others, self._space, self._strings, levels, spelling))
+            common = members, others, self._space, self._strings, levels
+            if any_order:
+                options.append(unordered_graph(*common, self._rules, spelling))
+            else:
+                options.append(member_graph(*common, spelling))
         return sequence(self._space, choice(options), self._space) if options else None
 
     def texts(self, sets: tuple[StringSet, ...]) -> list[Expression]:

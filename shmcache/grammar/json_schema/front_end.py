@@ -15,7 +15,7 @@ from shmcache.grammar.ir import Expression, Grammar, Literal, Reference
 from shmcache.grammar.json_schema.array_expressions import array_expression
 from shmcache.grammar.json_schema.arrays import ANY_ARRAY
 from shmcache.grammar.json_schema.document import Document
-from shmcache.grammar.json_schema.elements import Elements
+from shmcache.grammar.json_schema.elements import Elements, Typed
 from shmcache.grammar.json_schema.exploration import Exploration, Place
 from shmcache.grammar.json_schema.expressions import choice
 from shmcache.grammar.json_schema.layout import LEVEL_MAX, Layout
@@ -69,6 +69,7 @@ def write_schema(
         refusals,
         budget,
         is_strict=options.strict_mode,
+        is_ordered=not options.any_order,
         level_max=LEVEL_MAX if layout.depends_on_level else None,
     )
     root = exploration.root(node_of(document.root))
@@ -139,11 +140,19 @@ class _Writer:
             return by_type | {"string": elements.texts(sets) if sets else []}
 
         admitted = [one for one in self._exploration.shape(root).objects if self._exploration.admits(root, one)]
-        options = [written for one in admitted if (written := elements.object(one, typed)) is not None]
+        options = [written for one in admitted if (written := self._element_object(elements, root, one, typed))]
         if not options:
             raise SourceError("no object that this style can write satisfies the schema", pointer="")
         self._rules.define(self._root_name, choice(options))
         self._write_pending()
+
+    def _element_object(self, elements: Elements, root: Place, one: ObjectSet, typed: Typed) -> Expression | None:
+        if self._refuse_order is not None:
+            try:
+                return elements.object(one, typed, any_order=True)
+            except TooManySetsError:
+                self._refuse_order(root[0])
+        return elements.object(one, typed, any_order=False)
 
     def _write_pending(self) -> None:
         while self._pending:

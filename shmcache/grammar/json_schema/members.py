@@ -12,12 +12,14 @@ as the names have characters.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from shmcache.grammar.ir import EMPTY, Expression, Graph, Literal
 from shmcache.grammar.json_schema.expressions import sequence
+from shmcache.grammar.json_schema.nodes import Node
 from shmcache.grammar.json_schema.strings import Strings
+from shmcache.grammar.json_schema.unions import State, UnionStates
 
 _QUOTE = Literal(b'"')
 
@@ -41,11 +43,15 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A declared member: its name, what may follow the name, and whether it must be present."""
+    """A declared member: its name, what may follow the name, and whether it must be present.
+
+    ``position``: where :class:`Unions` know it.
+    """
 
     name: str
     ways: tuple[Way, ...]
     is_required: bool
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +60,19 @@ class Other:
 
     names: Expression
     ways: tuple[Way, ...]
+    position: int = 0
 
 
-Level = tuple[int, int]
-"""The number of members so far, as far as it matters, and the needs that are satisfied."""
+@dataclass(frozen=True, slots=True)
+class Unions:
+    """Where several unions decide what may stand behind a name: their states, and the expression of a node."""
+
+    states: UnionStates
+    behind_name: Callable[[Node], Expression | None]
+
+
+Level = tuple[int, int, State]
+"""The number of members so far, as far as it matters; the needs that are satisfied; and the state of unions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +82,26 @@ class Levels:
     minimum: int = 0
     maximum: int | None = None
     need_count: int = 0
+    unions: Unions | None = None
 
     @property
     def start(self) -> Level:
         """Before any member."""
-        return 0, 0
+        return 0, 0, self.unions.states.start if self.unions else 0
+
+    def steps(self, level: Level, member: Member | Other) -> Iterator[tuple[Expression, Level]]:
+        """What may stand behind the name of a member that comes next, each with the level after it."""
+        if self.unions is None:
+            for way in member.ways:
+                after = self.after(level, way.needs)
+                if after is not None:
+                    yield way.behind_name, after
+            return
+        for node, state in self.unions.states.taken(level[2], member.position):
+            after = self.after((level[0], level[1], state), 0)
+            behind_name = None if after is None else self.unions.behind_name(node)
+            if after is not None and behind_name is not None:
+                yield behind_name, after
 
     def after(self, level: Level, needs: int) -> Level | None:
         """With one more member; None when that is one too many."""
@@ -80,7 +110,7 @@ class Levels:
             count = min(count, self.minimum)
         elif count > self.maximum:
             return None
-        return count, level[1] | needs
+        return count, level[1] | needs, level[2]
 
     def with_remaining(self, level: Level, remaining: int) -> Level | None:
         """The same level, where at most so many members can follow; None when those are too few.
@@ -88,16 +118,17 @@ class Levels:
         Counts from which the upper bound is out of reach are one level: few absent members are counted as cheaply as
         few present ones.
         """
-        count, needs = level
+        count, needs, state = level
         if count + remaining < self.minimum:
             return None
         if self.maximum is not None and count >= self.minimum:
             count = max(count, self.maximum - remaining)
-        return count, needs
+        return count, needs, state
 
     def accepts(self, level: Level) -> bool:
         """Whether there may be no further member."""
-        return level[0] >= self.minimum and level[1] + 1 == 1 << self.need_count
+        is_met = self.unions is None or self.unions.states.accepts(level[2])
+        return is_met and level[0] >= self.minimum and level[1] + 1 == 1 << self.need_count
 
 
 @dataclass(slots=True)
@@ -204,11 +235,9 @@ class _MemberGraph:
 
     def _add_others(self, state: int, level: Level, separator: Expression) -> None:
         for other in self._others:
-            for way in other.ways:
-                after = self._levels.after(level, way.needs)
-                if after is not None:
-                    expression = sequence(separator, other.names, way.behind_name)
-                    self._edges.append((state, expression, self._place(len(self._members), after)))
+            for behind_name, after in self._levels.steps(level, other):
+                expression = sequence(separator, other.names, behind_name)
+                self._edges.append((state, expression, self._place(len(self._members), after)))
 
     def _within_names(self, beginning: _Beginning, first: int, last: int, level: Level) -> int:
         """The state behind a beginning that only the names of members ``first`` to ``last`` may continue."""
@@ -234,10 +263,10 @@ class _MemberGraph:
         state = self._named.get((member, level))
         if state is None:
             state = self._named[member, level] = self._state()
-            for way in self._members[member].ways:
-                after = self._levels.after(level, way.needs)
-                if after is not None and not self._others:
-                    after = self._levels.with_remaining(after, len(self._members) - member - 1)
-                if after is not None:
-                    self._edges.append((state, way.behind_name, self._place(member + 1, after)))
+            for behind_name, after in self._levels.steps(level, self._members[member]):
+                counted: Level | None = after
+                if not self._others:
+                    counted = self._levels.with_remaining(after, len(self._members) - member - 1)
+                if counted is not None:
+                    self._edges.append((state, behind_name, self._place(member + 1, counted)))
         return state
