@@ -3,8 +3,8 @@
 Owns texts and tokens that are free but for what is excluded, and the end of the tag they stand in. Must never know
 formats, nor what stands around a tag.
 
-Free content that comes last in a tag has none of the tag's end strings in it, and ends where the end begins: with one
-end string the text does not end in a beginning of it either, as that would move the first place where it is found.
+Free content of a tag has none of the tag's end strings in it, wherever in the content it stands. Text that comes last
+does not end in a beginning of the end string either, if that would move the first place where the end is found.
 """
 
 from __future__ import annotations
@@ -21,10 +21,14 @@ from shmcache.regular.operations import intersect, unite
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What ends the tag that free content comes last in: texts, or one token. Neither: it is not the last in a tag."""
+    """What ends the tag around free content: texts, or one token; neither where there is no tag.
+
+    ``is_last``: the content comes last in the tag, so that the end follows.
+    """
 
     texts: tuple[str, ...] = ()
     tokens: tuple[int | str, ...] = ()
+    is_last: bool = True
 
     @property
     def filled_texts(self) -> tuple[str, ...]:
@@ -41,7 +45,7 @@ def any_text(
     """Any text without the excluded ones and the ends, of so many characters and whole tokens at most."""
     without = tuple(dict.fromkeys((*excludes, *ends.filled_texts)))
     text = free_text(without, budget, characters_max=characters_max)
-    if ends.texts and "" not in ends.texts and _may_overlap(ends.texts):
+    if ends.is_last and ends.texts and "" not in ends.texts and _may_overlap(ends.texts):
         before = [_text_before(end, ends.texts, budget) for end in ends.texts]
         text = intersect(text, reduce(lambda one, other: unite(one, other, budget), before), budget)
     return Regular(text) if tokens_max is None else Metered(text, tokens_max)

@@ -103,6 +103,7 @@ class _Reader:
             _wrong(where, f"the type of a format must be one of {', '.join(FORMATS)}")
         table = FORMATS[kind]
         _check_members(value, {"type", *table}, [name for name, one in table.items() if one.is_required], pointer)
+        schema_pointer = expected.schema_pointer or f"{pointer}/json_schema"
         fields: dict[str, Any] = {}
         children: tuple[int, ...] = ()
         for name, field in table.items():
@@ -111,8 +112,8 @@ class _Reader:
             elif value.get(name) is None and not field.is_required:
                 fields[name] = field.default
             else:
-                fields[name] = _CHECKS[field.holds](value[name], f"{pointer}/{name}")
-        schema_pointer = expected.schema_pointer or f"{pointer}/json_schema"
+                where = schema_pointer if field.holds == Holds.SCHEMA else f"{pointer}/{name}"
+                fields[name] = _CHECKS[field.holds](value[name], where)
         return Format(kind, pointer, MappingProxyType(fields), children, schema_pointer)
 
     def _children(

@@ -9,6 +9,7 @@ format inherits from those around it, the ends of the tag in which it comes last
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from shmcache.errors import LimitError, SourceError, UnsupportedError
@@ -27,8 +28,9 @@ ROOT = "root"
 SYNTAXES = ("ebnf",)
 UNSUPPORTED_SYNTAXES = ("lark",)
 
-# Formats whose last part is last in whatever they are last in; of a sequence that is its last element.
-_PASSING = frozenset(("or", "optional", "plus", "star", "repeat", "dispatch", "token_dispatch"))
+# Formats of which one part alone is there, so that it is last where they are.
+_ALTERNATIVES = frozenset(("or", "optional"))
+_REPEATING = frozenset(("sequence", "plus", "star", "repeat", "dispatch", "token_dispatch"))
 _UNLIMITED = frozenset(("any_text", "any_tokens", "triggered_tags", "token_triggered_tags"))
 
 
@@ -103,14 +105,12 @@ class _Writer:
         if style not in STYLES:
             known = ", ".join((*STYLES, *UNSUPPORTED_STYLES))
             raise SourceError(f"the style must be one of {known}", pointer=f"{one.pointer}/style")
-        if fields.get("any_order"):
-            raise _unsupported("any_order", "any_order", f"{one.pointer}/any_order")
         if fields.get("excludes"):
             raise _unsupported("excludes of a schema", "excludes", f"{one.pointer}/excludes")
         whitespace_max = fields.get("max_whitespace_cnt")
         if whitespace_max is not None and whitespace_max > STATES_MAX:
             raise LimitError("max_whitespace_cnt is too large", limit="states", value=STATES_MAX)
-        options = JsonSchemaOptions(max_whitespace_cnt=whitespace_max)
+        options = JsonSchemaOptions(max_whitespace_cnt=whitespace_max, any_order=fields.get("any_order", False))
         return self._embedding.schema(fields["json_schema"], STYLES[style], options, one.schema_pointer)
 
     def _any_text(self, one: Format, ends: Ends) -> Expression:
@@ -247,18 +247,21 @@ class _Writer:
 
 
 def _inherited_ends(formats: list[Format]) -> list[Ends]:
-    """For each format the ends of the tag that it comes last in."""
+    """For each format the ends of the tag whose content it is part of."""
     ends = [NO_ENDS] * len(formats)
     for at, one in enumerate(formats):
         if one.type == "tag":
             end = one.fields["end"]
             ends[one.children[0]] = Ends(tokens=end.names) if isinstance(end, Tokens) else Ends(texts=end)
-        elif one.type == "sequence":
-            ends[one.children[-1]] = ends[at]
-        elif one.type in _PASSING:
+        elif one.type in _ALTERNATIVES:
             for child in one.children:
                 ends[child] = ends[at]
-        if one.type in _UNLIMITED and ends[at].texts and not ends[at].filled_texts:
+        elif one.type in _REPEATING:
+            for child in one.children:
+                ends[child] = replace(ends[at], is_last=False)
+            if one.type == "sequence":
+                ends[one.children[-1]] = ends[at]
+        if one.type in _UNLIMITED and ends[at].is_last and ends[at].texts and not ends[at].filled_texts:
             raise SourceError(
                 "what comes last in a tag is free, so the tag must have an end that is not empty", pointer=one.pointer
             )
