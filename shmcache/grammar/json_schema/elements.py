@@ -34,6 +34,8 @@ from shmcache.regular.operations import everything, intersect, subtract, unite, 
 Typed = Callable[[Node], dict[str, list[Expression]]]
 """For a node, what its values of each JSON type are, strings without what stands around them."""
 
+_COUNTED = "string of some length"
+
 _LINE_FEED = Repeat(Literal(b"\n"), 0, 1)
 
 _NAME_CHARACTERS = ANY - CodePoints.of((0x00, 0x20), 0x7F, "<>\"'&=")
@@ -98,18 +100,16 @@ class Elements:
                 options.append(member_graph(*common, spelling))
         return sequence(self._space, choice(options), self._space) if options else None
 
-    def texts(self, sets: tuple[StringSet, ...]) -> list[Expression]:
-        """The strings of the sets, written as they are."""
+    def texts(self, sets: tuple[StringSet, ...]) -> dict[str, list[Expression]]:
+        """The strings of the sets, written as they are; those whose length alone is constrained apart."""
         if ANY_STRING in sets:
-            return [self._free_text()]
-        counted = [one for one in sets if one.is_mere_length]
-        others = [one for one in sets if not one.is_mere_length]
-        options: list[Expression] = []
-        if counted:
-            options.append(sequence(_LINE_FEED, self._text(tuple(counted)), _LINE_FEED))
-        if others:
-            options.append(self._text(tuple(others)))
-        return options
+            return {"string": [self._free_text()]}
+        counted = tuple(one for one in sets if one.is_mere_length)
+        others = tuple(one for one in sets if not one.is_mere_length)
+        return {
+            "string": [self._text(others)] if others else [],
+            _COUNTED: [self._text(counted)] if counted else [],
+        }
 
     def _free_text(self) -> Expression:
         close = self._style.close
@@ -139,10 +139,15 @@ class Elements:
             return sequence(*opening, texts[0], close)
         values = [*texts]
         values += [option for one in group.types if one != "string" for option in by_type.get(one, [])]
-        if not values:
-            return None
-        space = self._space if group.is_padded else EMPTY
-        return sequence(*opening, space, choice(values), space, close)
+        counted = by_type.get(_COUNTED, []) if "string" in group.types else []
+        options: list[Expression] = []
+        if values:
+            space = self._space if group.is_padded else EMPTY
+            options.append(sequence(space, choice(values), space))
+        if counted:
+            line_feed = _LINE_FEED if group.is_padded else EMPTY
+            options.append(sequence(line_feed, choice(counted), line_feed))
+        return sequence(*opening, choice(options), close) if options else None
 
     def _check_name(self, name: str) -> None:
         if not name or any(character in name for character in self._style.never_in_names):

@@ -136,8 +136,7 @@ class _Writer:
             if not self._exploration.is_satisfiable(place):
                 return {}
             by_type = self._by_type(place)
-            sets = self._exploration.shape(place).strings
-            return by_type | {"string": elements.texts(sets) if sets else []}
+            return by_type | elements.texts(self._exploration.shape(place).strings)
 
         admitted = [one for one in self._exploration.shape(root).objects if self._exploration.admits(root, one)]
         options = [written for one in admitted if (written := self._element_object(elements, root, one, typed))]
