@@ -26,6 +26,8 @@ from shmcache.rows.arrays import (
     UInt8Array,
 )
 
+_UNKNOWN_STATE = -2
+
 
 @njit(cache=True, inline="always")
 def _push(stacks: Any, parent: int, return_state: int) -> int:
@@ -194,52 +196,81 @@ def walk_trie(
 
 @njit(cache=True)
 def walk_difference(
-    automaton: Any, trie: Any, state: int, base: int, rounds: Any, first: int, front: Any, positions: Any, verdicts: Any
-) -> int:
-    """Where the row of ``state`` can differ from that of ``base``, both of one rule that calls no other.
+    automaton: Any,
+    stacks: Any,
+    trie: Any,
+    state: int,
+    base: int,
+    rounds: Any,
+    first: int,
+    fronts: Any,
+    positions: Any,
+    verdicts: Any,
+) -> tuple[int, int]:
+    """Where the row of ``state`` can differ from that of ``base``, both of one rule.
 
     ``positions`` receives places in the trie's token order, ascending, and ``verdicts`` what ``state`` makes of them:
-    0, ACCEPTED or UNCERTAIN; both have room for every token. Returns how many. All other tokens are as in the base's
-    row. The walk stops where both are in one state, or in states that ``rounds``, int32 (R, states of the rule), finds
-    alike for as many bytes as the trie goes on: item ``[r, s - first]`` is the class of ``s`` up to ``r`` bytes.
+    0, ACCEPTED or UNCERTAIN; both have room for every token. Returns how many, and a status. All other tokens are as in
+    the base's row. The walk stops where both are in one state, or in states that ``rounds``, int32 (R, states of the
+    rule), finds alike for as many bytes as the trie goes on: item ``[r, s - first]`` is the class of ``s`` up to ``r``
+    bytes. Of the base only its own state is followed: once it may call, nothing is known to be as in its row.
     """
     node_byte, node_depth, node_end = trie.node_byte, trie.node_depth, trie.node_end
     node_height, node_first_token = trie.node_height, trie.node_first_token
     edge_offset, edge_low, edge_high = automaton.edge_offset, automaton.edge_low, automaton.edge_high
-    edge_target, final = automaton.edge_target, automaton.final
-    own, other, own_left, other_left = front.state, front.stack, front.left, front.ended
-    own[0], other[0] = state, base
-    own_left[0] = other_left[0] = 0
+    edge_target, call_offset, final = automaton.edge_target, automaton.call_offset, automaton.final
+    states, nodes, begins, left = fronts[0].state, fronts[0].stack, fronts[0].begin, fronts[0].left
+    other, other_left = fronts[1].begin, fronts[1].left
+    states[0], nodes[0], begins[0], begins[1], other[0] = state, 0, 0, 1, base
+    left[0] = other_left[0] = 0
     count = 0
     node = 1
     node_count = len(node_byte)
     while node < node_count:
         depth = node_depth[node]
-        own_target = _target(edge_offset, edge_low, edge_high, edge_target, own[depth - 1], node_byte[node])
-        other_target = _target(edge_offset, edge_low, edge_high, edge_target, other[depth - 1], node_byte[node])
-        is_alike = own_target == other_target
-        if not is_alike and own_target >= 0 and other_target >= 0 and len(rounds):
-            bytes_left = min(node_height[node], len(rounds) - 1)
-            is_alike = rounds[bytes_left, own_target - first] == rounds[bytes_left, other_target - first]
-        if is_alike and own_left[depth - 1] == other_left[depth - 1]:
-            node = node_end[node]
-            continue
+        begin, middle = begins[depth - 1], begins[depth]
+        other_target = other[depth - 1]
+        if other_target != _UNKNOWN_STATE:
+            other_target = _target(edge_offset, edge_low, edge_high, edge_target, other_target, node_byte[node])
+        is_plain = middle - begin == 1 and nodes[begin] == 0
+        target = -1
+        if is_plain:
+            target = _target(edge_offset, edge_low, edge_high, edge_target, states[begin], node_byte[node])
+            is_alike = target == other_target
+            if not is_alike and target >= 0 and other_target >= 0 and len(rounds):
+                bytes_left = min(node_height[node], len(rounds) - 1)
+                is_alike = rounds[bytes_left, target - first] == rounds[bytes_left, other_target - first]
+            if is_alike and left[depth - 1] == other_left[depth - 1]:
+                node = node_end[node]
+                continue
+            is_plain = target < 0 or call_offset[target] == call_offset[target + 1]
+        ended = False
+        end = middle
+        if not is_plain:
+            end, ended = _step(automaton, stacks, states, nodes, begin, middle, node_byte[node])
+        elif target >= 0:
+            ended = final[target] != 0
+            end = _add(states, nodes, middle, middle, target, 0)
+        if end == STACKS_FULL:
+            return 0, STACKS_FULL
         last = node
         verdict = ACCEPTED
-        if own_target < 0:
+        if (end == middle and not ended) or end < 0:
             last = node_end[node] - 1
-            verdict = UNCERTAIN if own_left[depth - 1] else 0
+            verdict = UNCERTAIN if left[depth - 1] or end < 0 else 0
         else:
-            own[depth] = own_target
-            other[depth] = other_target
-            own_left[depth] = own_left[depth - 1] or final[own_target] != 0
+            begins[depth + 1] = end
+            left[depth] = left[depth - 1] or ended
             other_left[depth] = other_left[depth - 1] or (other_target >= 0 and final[other_target] != 0)
+            if other_target >= 0 and call_offset[other_target] != call_offset[other_target + 1]:
+                other_target = _UNKNOWN_STATE
+            other[depth] = other_target
         for at in range(node_first_token[node], node_first_token[last + 1]):
             positions[count] = at
             verdicts[count] = verdict
             count += 1
         node = last + 1
-    return count
+    return count, OK
 
 
 @njit(cache=True, inline="always")

@@ -24,7 +24,7 @@ from shmcache.rows.row_table import (
     smallest_form,
     smallest_length,
 )
-from shmcache.rows.stacks import StackTable, front
+from shmcache.rows.stacks import StackTable, front, fronts
 from shmcache.vocabulary.trie import Trie
 
 _EQUIVALENCE_STATES_MIN = 8
@@ -111,8 +111,7 @@ class RuleWalker:
         rounds = _NO_ROUNDS
         if np.count_nonzero(self._is_wide[states.start : states.stop]) >= _EQUIVALENCE_STATES_MIN:
             rounds = state_rounds(automaton, rule, self.trie.longest_token_bytes, self._budget)
-        has_calls = bool(automaton.call_offset[states.start] != automaton.call_offset[states.stop])
-        anchors = None if has_calls else _Anchors(states.start, rounds)
+        anchors = _Anchors(states.start, rounds)
         rows: dict[int, tuple[int, int]] = {}
         for at, state in enumerate(states):
             self._budget.check_time()
@@ -124,19 +123,17 @@ class RuleWalker:
             builder.set_row(at, *rows[name])
         return builder.finish()
 
-    def _row(self, state: int, builder: RowTableBuilder, anchors: _Anchors | None) -> tuple[int, int]:
+    def _row(self, state: int, builder: RowTableBuilder, anchors: _Anchors) -> tuple[int, int]:
         """The numbers of a state's accepted set and uncertain list, which are added to the table."""
-        if anchors is not None:
-            anchor = self._anchor_of(state, builder, anchors)
-            if anchor is not None:
-                return self._row_from(state, anchor, builder, anchors)
+        anchor = self._anchor_of(state, builder, anchors)
+        if anchor is not None:
+            return self._row_from(state, anchor, builder, anchors)
         accepted, uncertain = self._walk(state)
         if len(accepted) == smallest_length(len(accepted), self.trie) <= _FEW_TOKENS_MAX:
             ids = np.sort(self.trie.token_order[accepted])
             return builder.add_accepted(ACCEPTED_IDS, ids), builder.append_uncertain(self.trie.token_order[uncertain])
         anchor = self._new_anchor(state, accepted, uncertain, builder)
-        if anchors is not None:
-            anchors.add(anchor)
+        anchors.add(anchor)
         return anchor.accepted, builder.append_uncertain(self.trie.token_order[uncertain])
 
     def _anchor_of(self, state: int, builder: RowTableBuilder, anchors: _Anchors) -> _Anchor | None:
@@ -169,17 +166,22 @@ class RuleWalker:
         """The row by a walk of only those parts of the trie where ``state`` and the anchor may differ."""
         from shmcache.rows.kernels import walk_difference
 
-        count = walk_difference(
-            self._arrays,
-            self._trie_arrays,
-            state,
-            anchor.state,
-            anchors.rounds,
-            anchors.first,
-            front(self.trie.longest_token_bytes),
-            self._accepted,
-            self._verdicts,
-        )
+        while True:
+            count, status = walk_difference(
+                self._arrays,
+                self._stacks.arrays,
+                self._trie_arrays,
+                state,
+                anchor.state,
+                anchors.rounds,
+                anchors.first,
+                fronts(self.trie.longest_token_bytes),
+                self._accepted,
+                self._verdicts,
+            )
+            if status != STACKS_FULL:
+                break
+            self._stacks.grow()
         places, verdicts = self._accepted[:count], self._verdicts[:count]
         before = anchor.verdicts[places]
         toggled = places[(before == ACCEPTED) != (verdicts == ACCEPTED)]

@@ -15,7 +15,7 @@ from shmcache.regular.dfa import Dfa
 from shmcache.regular.operations import repeat
 from shmcache.rows.arrays import ACCEPTED, UNCERTAIN
 from shmcache.rows.equivalence import state_rounds
-from shmcache.rows.stacks import StackTable, front
+from shmcache.rows.stacks import StackTable, front, fronts
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.reference import configurations
 from tests.reference.configurations import TooAmbiguousError, initial
@@ -102,13 +102,20 @@ def difference(
     automaton: GrammarAutomaton, vocabulary: Vocabulary, state: int, base: int, rounds: npt.NDArray[np.int32]
 ) -> dict[int, int]:
     """Tokens on which the state may differ from the base, and its verdict on them."""
-    from shmcache.rows.kernels import walk_difference
+    from shmcache.rows.kernels import OK, STACKS_FULL, walk_difference
 
     trie = vocabulary.trie
     positions, verdicts = np.zeros(trie.token_count, dtype=np.int32), np.zeros(trie.token_count, dtype=np.uint8)
-    room = front(trie.longest_token_bytes)
-    arrays = automaton_arrays(automaton), trie_arrays(vocabulary)
-    count = walk_difference(*arrays, state, base, rounds, 0, room, positions, verdicts)
+    first = automaton.states_of(int(automaton.rule_of_state[state])).start
+    stacks = StackTable()
+    status = STACKS_FULL
+    while status == STACKS_FULL:
+        arrays = automaton_arrays(automaton), stacks.arrays, trie_arrays(vocabulary)
+        rooms = fronts(trie.longest_token_bytes)
+        count, status = walk_difference(*arrays, state, base, rounds, first, rooms, positions, verdicts)
+        if status == STACKS_FULL:
+            stacks.grow()
+    assert status == OK
     places = positions[:count].tolist()
     assert places == sorted(set(places))
     return dict(zip(trie.token_order[places].tolist(), verdicts[:count].tolist(), strict=True))
@@ -146,6 +153,40 @@ def test_walk_difference(seed: int) -> None:
             saved += vocabulary.trie.token_count - len(changed)
     assert min(met.values()) > 5
     assert saved > 100, "the walk stops where both are in the same state"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_walk_difference_in_rules_that_call(seed: int) -> None:
+    """The same where states call other rules, and are followed into them."""
+    rng = Random(seed)
+    saved = walks = 0
+    for _ in range(30):
+        vocabulary = random_vocabulary(rng)
+        automaton = automaton_of(random_grammar(rng))
+        if automaton is None or not len(automaton.call_rule):
+            continue
+        calling = sorted(
+            {int(automaton.rule_of_state[one]) for one in range(automaton.state_count) if calls(automaton, one)}
+        )
+        rule = rng.choice(calling)
+        states = automaton.states_of(rule)
+        rounds = state_rounds(automaton, rule, vocabulary.trie.longest_token_bytes, Budget())
+        for walked in range(6):
+            state, base = rng.choice(states), rng.choice(states)
+            try:
+                row, base_row = (row_of(automaton, one, vocabulary) for one in (state, base))
+            except TooAmbiguousError:
+                continue
+            changed = difference(automaton, vocabulary, state, base, rounds[: walked % 2 * 100])
+            assert row_from(base_row, changed) == row
+            saved += vocabulary.trie.token_count - len(changed)
+            walks += 1
+    assert walks > 20
+    assert saved > 100
+
+
+def calls(automaton: GrammarAutomaton, state: int) -> bool:
+    return bool(automaton.call_offset[state] != automaton.call_offset[state + 1])
 
 
 def test_walk_difference_stops_only_where_no_byte_that_is_left_can_tell() -> None:
