@@ -116,3 +116,28 @@ def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[str, 
     """All that a process printed, after it was sent a signal and has ended."""
     process.send_signal(number)
     return process.communicate(timeout=PROCESS_SECONDS_MAX)
+
+
+@contextmanager
+def serving_metrics(namespace: str) -> Iterator[str]:
+    """``shmcache metrics --listen`` as a process; its address. It ends in order."""
+    process = subprocess.Popen(
+        command("metrics", "--namespace", namespace, "--listen", "0", "--json"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        text = ""
+        while not text.endswith("}\n"):
+            line = process.stdout.readline()
+            assert line, process.communicate()[1]
+            text += line
+        yield str(json.loads(text)["address"])
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=PROCESS_SECONDS_MAX)[1] == ""
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()

@@ -65,9 +65,7 @@ def open_view(namespace: Namespace) -> SharedView:
     try:
         control = open_control_reader(namespace)
     except FileNotFoundError:
-        raise ManagerUnavailable(
-            f"there is no cache named {namespace.name!r}: start one with `shmcache serve`, or let a client start it"
-        ) from None
+        raise ManagerUnavailable(f"there is no cache named {namespace.name!r}") from None
     try:
         recency = open_recency(namespace, control)
     except (FileNotFoundError, SegmentError):
