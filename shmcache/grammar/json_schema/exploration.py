@@ -23,7 +23,7 @@ from shmcache.grammar.json_schema.reader import Reader
 from shmcache.grammar.json_schema.refusals import Refusals
 from shmcache.grammar.json_schema.shapes import Shape
 from shmcache.grammar.json_schema.strings import Strings
-from shmcache.grammar.json_schema.union_finishing import finished_objects
+from shmcache.grammar.json_schema.union_finishing import Treatment, finished_objects
 from shmcache.limits import Budget
 
 Place = tuple[Node, int]
@@ -53,7 +53,7 @@ class Exploration:
         budget: Budget,
         *,
         is_strict: bool,
-        is_ordered: bool = True,
+        treatment: Treatment,
         level_max: int | None = None,
     ) -> None:
         self._reader = reader
@@ -62,7 +62,7 @@ class Exploration:
         self._refusals = refusals
         self._budget = budget
         self._is_strict = is_strict
-        self._is_ordered = is_ordered
+        self._treatment = treatment
         self.names = Names(strings, lambda node: reader.shape(node).strings, budget)
         """The sets of names that records hold."""
         self._level_max = level_max
@@ -154,9 +154,9 @@ class Exploration:
                 one,
                 self.names,
                 self._reader.opposite,
+                self._treatment,
                 self._budget,
                 is_strict=self._is_strict,
-                is_ordered=self._is_ordered,
             )
         ]
         array_sets = [self._distinct(one) for one in arrays if one is not None]

@@ -30,6 +30,7 @@ from shmcache.grammar.json_schema.rules import ROOT, Rules
 from shmcache.grammar.json_schema.shapes import EVERYTHING, Shape
 from shmcache.grammar.json_schema.strings import Strings
 from shmcache.grammar.json_schema.styles import Style
+from shmcache.grammar.json_schema.union_finishing import Treatment
 from shmcache.grammar.json_schema.unordered_members import TooManySetsError
 from shmcache.limits import Budget
 
@@ -59,7 +60,13 @@ def write_schema(
     layout = rules.layout
     leniency = Leniency()
     lenient = Exploration(
-        Reader(document, strings, leniency, budget), numbers, strings, leniency, budget, is_strict=False
+        Reader(document, strings, leniency, budget),
+        numbers,
+        strings,
+        leniency,
+        budget,
+        is_strict=False,
+        treatment=Treatment.LEFT_OUT,
     )
 
     exploration = Exploration(
@@ -69,7 +76,7 @@ def write_schema(
         refusals,
         budget,
         is_strict=options.strict_mode,
-        is_ordered=not options.any_order,
+        treatment=Treatment.MULTIPLIED if options.any_order else Treatment.FOLLOWED,
         level_max=LEVEL_MAX if layout.depends_on_level else None,
     )
     root = exploration.root(node_of(document.root))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from shmcache.grammar.json_schema.finishing import NEEDS_MAX, counted_object, finished_object
 from shmcache.grammar.json_schema.names import Key, Names
@@ -18,28 +19,40 @@ from shmcache.grammar.json_schema.objects import NameSet, Need, ObjectSet, inter
 from shmcache.grammar.json_schema.unions import Alternative
 from shmcache.limits import Budget
 
+
+class Treatment(Enum):
+    """What becomes of unions."""
+
+    FOLLOWED = "followed"
+    """They are followed from member to member, which come in declared order."""
+    MULTIPLIED = "multiplied out"
+    """There is a record for each combination."""
+    LEFT_OUT = "left out"
+    """What is left admits more."""
+
+
 _Union = tuple[ObjectSet, ...]
 Opposite = Callable[[Node], Node | None]
 """The node of what does not satisfy a node, None where that is not known."""
 
 
 def finished_objects(
-    objects: ObjectSet, names: Names, opposite: Opposite, budget: Budget, *, is_strict: bool, is_ordered: bool
+    objects: ObjectSet, names: Names, opposite: Opposite, treatment: Treatment, budget: Budget, *, is_strict: bool
 ) -> list[ObjectSet]:
-    """The records, with their unions worked in, that together are the record; see :func:`finished_object`.
-
-    Unions are followed where members are ``is_ordered``, else multiplied out.
-    """
-    if not objects.unions and (len(objects.needs) <= NEEDS_MAX or not is_ordered):
+    """The records, with their unions worked in, that together are the record; see :func:`finished_object`."""
+    is_many = len(objects.needs) > NEEDS_MAX and treatment != Treatment.MULTIPLIED
+    if not objects.unions and not is_many:
         return [finished_object(objects, names, is_strict=is_strict)]
     base, unions = _simplified(objects, budget)
     if not all(unions):
         return []
-    if is_ordered and (not is_strict or _is_closed_alike(base, unions)):
+    if treatment == Treatment.LEFT_OUT:
+        return [finished_object(base, names, is_strict=is_strict)]
+    if treatment == Treatment.FOLLOWED and (not is_strict or _is_closed_alike(base, unions)):
         return [_Finishing(base, unions, names, opposite, budget, is_strict=is_strict).finished()]
     result: list[ObjectSet] = []
     for record in _products(base, unions, budget):
-        result += finished_objects(record, names, opposite, budget, is_strict=is_strict, is_ordered=is_ordered)
+        result += finished_objects(record, names, opposite, treatment, budget, is_strict=is_strict)
     return result
 
 

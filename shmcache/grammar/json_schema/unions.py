@@ -11,7 +11,7 @@ the members in declared order (Bryant 1986): small where members that depend on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from shmcache.grammar.json_schema.nodes import ANYTHING, NEVER, Node, both
@@ -62,6 +62,8 @@ class _Demand:
 _Element = tuple[int, int, int, int]
 """An alternative on its way: what is asked of later members, by number; needs not met; members counted; its end."""
 
+_DEAD, _MET = -1, -2
+
 State = int
 """The number of what is left of all unions."""
 
@@ -78,7 +80,7 @@ def splitter(
     """
 
     def split(position: int, nodes: tuple[Node, ...]) -> list[tuple[Node, frozenset[Node]]]:
-        parts: list[tuple[Node, frozenset[Node]]] = [(bases[position], frozenset((ANYTHING,)))]
+        parts: list[tuple[Node, frozenset[Node]]] = [(bases[position], frozenset())]
         for node in nodes:
             fresh: list[tuple[Node, frozenset[Node]]] = []
             for part, holding in parts:
@@ -122,32 +124,32 @@ class UnionStates:
         self._without_needs: list[int] = []
         self._ends: list[_End] = []
         self._end_numbers: dict[_End, int] = {}
-        self._states: list[tuple[frozenset[_Element], ...]] = []
-        self._state_numbers: dict[tuple[frozenset[_Element], ...], State] = {}
+        self._unions: list[tuple[_Element, ...]] = []
+        self._union_numbers: dict[frozenset[_Element], int] = {}
+        self._unmoved_until: list[int] = []  # by union: no member at an earlier position changes it
+        self._mentions: dict[tuple[int, int], tuple[Node, ...]] = {}
+        self._steps: dict[tuple[int, int, frozenset[Node]], int] = {}
+        self._states: list[tuple[int, ...]] = []
+        self._state_numbers: dict[tuple[int, ...], State] = {}
         self._nothing = self._demand(None, -1)
-        begun = tuple(self._settled([self._begun(one) for one in union]) for union in unions)
-        self.start = self._state(begun)
+        self.start = self._state([self._union([self._begun(one) for one in union]) for union in unions])
         """Before any member."""
 
     def taken(self, state: State, position: int) -> Iterator[tuple[Node, State]]:
         """The member at ``position`` comes next: what its value may be, each with the state behind it."""
         self._budget.check_time()
-        unions = self._states[state]
-        mentioned: dict[Node, None] = {}
-        for union in unions:
-            for element in sorted(union):
-                self._mention(element, position, mentioned)
+        moved = [one for one in self._states[state] if position >= self._unmoved_until[one]]
+        unmoved = [one for one in self._states[state] if position < self._unmoved_until[one]]
+        mentioned = dict.fromkeys(node for union in moved for node in self._mentioned(union, position))
         for node, holding in self._split(position, tuple(mentioned)):
-            after = tuple(
-                self._settled([self._after(element, position, holding) for element in union]) for union in unions
-            )
-            self._budget.spend_edges(len(after))
-            if all(after):
-                yield node, self._state(after)
+            self._budget.spend_edges(1 + len(moved))
+            after = [self._after(union, position, holding) for union in moved]
+            if _DEAD not in after:
+                yield node, self._state([*unmoved, *after])
 
     def accepts(self, state: State) -> bool:
         """Whether there may be no further member."""
-        return all(any(map(self._is_met, union)) for union in self._states[state])
+        return all(any(map(self._is_met, self._unions[union])) for union in self._states[state])
 
     def _begun(self, alternative: Alternative) -> _Element:
         count = self._member_count
@@ -190,19 +192,28 @@ class UnionStates:
         if unmet:
             return number, unmet, count, end
         here = self._ends[end]
-        if here.need_values or (here.minimum and here.maximum is None and count >= here.minimum):
-            is_reached = here.maximum is None and count >= here.minimum
+        is_reached = here.maximum is None and count >= here.minimum
+        if here.need_values or (is_reached and here.minimum):
             plain = _End(here.nodes, (0,) * len(here.needs), (), 0 if is_reached else here.minimum, here.maximum)
             return self._without_needs[number], 0, 0 if is_reached else count, self._end(plain)
         return number, 0, count, end
 
-    def _settled(self, elements: list[_Element | None]) -> frozenset[_Element]:
-        """What is left of a union; of one that is met whatever follows, only that."""
+    def _union(self, elements: Iterable[_Element | None]) -> int:
+        """The number of what is left of a union; _DEAD: nothing, _MET: it is met whatever follows."""
         left = frozenset(element for element in elements if element is not None)
-        for element in left:
-            if self._is_certain(element):
-                return frozenset((element,))
-        return left
+        number = self._union_numbers.get(left)
+        if number is None:
+            if any(map(self._is_certain, left)):
+                number = _MET
+            elif not left:
+                number = _DEAD
+            else:
+                self._budget.spend_edges(len(left))
+                number = len(self._unions)
+                self._unions.append(tuple(sorted(left)))
+                self._unmoved_until.append(min(map(self._first_position, left)))
+            self._union_numbers[left] = number
+        return number
 
     def _is_certain(self, element: _Element) -> bool:
         number, unmet, _, end = element
@@ -211,12 +222,20 @@ class UnionStates:
         here = self._ends[end]
         return here.minimum == 0 and here.maximum is None and all(node == ANYTHING for node in here.nodes)
 
-    def _state(self, unions: tuple[frozenset[_Element], ...]) -> State:
-        number = self._state_numbers.get(unions)
+    def _first_position(self, element: _Element) -> int:
+        """The first position at which a member may change the element."""
+        here, demand = self._ends[element[3]], self._demands[element[0]]
+        if here.minimum or here.maximum is not None:
+            return 0
+        return self._member_count if demand is None else demand.position
+
+    def _state(self, unions: list[int]) -> State:
+        key = tuple(sorted({union for union in unions if union != _MET}))
+        number = self._state_numbers.get(key)
         if number is None:
             self._budget.spend_states()
-            number = self._state_numbers[unions] = len(self._states)
-            self._states.append(unions)
+            number = self._state_numbers[key] = len(self._states)
+            self._states.append(key)
         return number
 
     def _reached(self, number: int, position: int) -> int:
@@ -243,17 +262,32 @@ class UnionStates:
             return ANYTHING, 0, number
         return demand.node, demand.needs & unmet, demand.then
 
-    def _mention(self, element: _Element, position: int, mentioned: dict[Node, None]) -> None:
-        """Adds the nodes that tell apart what becomes of the element."""
-        asked = self._asked(element, position)
-        if asked is None or asked[0] == NEVER:
-            return
-        mentioned[asked[0]] = None
-        for need, value in enumerate(self._ends[element[3]].need_values):
-            if asked[1] >> need & 1 and value != NEVER:
-                mentioned[value] = None
+    def _mentioned(self, union: int, position: int) -> tuple[Node, ...]:
+        """The nodes that tell apart what becomes of the union."""
+        known = self._mentions.get((union, position))
+        if known is None:
+            found: dict[Node, None] = {}
+            for element in self._unions[union]:
+                asked = self._asked(element, position)
+                if asked is None or asked[0] == NEVER:
+                    continue
+                found[asked[0]] = None
+                for need, value in enumerate(self._ends[element[3]].need_values):
+                    if asked[1] >> need & 1:
+                        found[value] = None
+            known = self._mentions[union, position] = tuple(one for one in found if one not in (ANYTHING, NEVER))
+        return known
 
-    def _after(self, element: _Element, position: int, holding: frozenset[Node]) -> _Element | None:
+    def _after(self, union: int, position: int, holding: frozenset[Node]) -> int:
+        here = holding.intersection(self._mentioned(union, position))
+        known = self._steps.get((union, position, here))
+        if known is None:
+            self._budget.spend_edges(len(self._unions[union]))
+            elements = (self._element_after(element, position, here) for element in self._unions[union])
+            known = self._steps[union, position, here] = self._union(elements)
+        return known
+
+    def _element_after(self, element: _Element, position: int, holding: frozenset[Node]) -> _Element | None:
         asked = self._asked(element, position)
         if asked is None or (asked[0] != ANYTHING and asked[0] not in holding):
             return None
@@ -262,12 +296,12 @@ class UnionStates:
         for need, value in enumerate(here.need_values):
             if asked[1] >> need & 1 and (value == ANYTHING or value in holding):
                 unmet &= ~(1 << need)
-        if here.maximum is not None:
-            count += 1
-            if count > here.maximum:
-                return None
-        else:
+        if here.maximum is None:
             count = min(count + 1, here.minimum)
+        elif count == here.maximum:
+            return None
+        else:
+            count += 1
         return self._element(asked[2], unmet, count, end)
 
     def _is_met(self, element: _Element) -> bool:
