@@ -177,11 +177,12 @@ def test_what_is_wrong_is_said_with_its_place(document: Any, error: type[Excepti
 def nested(depth: int, kind: str) -> Format:
     inner = make.const("a")
     for _ in range(depth):
-        inner = make.tag("<", inner, ">") if kind == "tag" else make.of(kind, inner)
+        bounds = {"min": 0, "max": 2} if kind == "repeat" else {}
+        inner = make.tag("<", inner, ">") if kind == "tag" else make.of(kind, inner, **bounds)
     return inner
 
 
-@pytest.mark.parametrize("kind", ["optional", "star", "plus", "tag"])
+@pytest.mark.parametrize("kind", ["optional", "star", "plus", "repeat", "tag"])
 def test_formats_nest_as_deep_as_documents(kind: str, small_vocabulary: Vocabulary) -> None:
     assert compiled(grammar_of(nested(SCHEMA_DEPTH_MAX - 2, kind)), small_vocabulary)
     for depth in (SCHEMA_DEPTH_MAX, 100_000):

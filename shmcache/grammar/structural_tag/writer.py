@@ -14,7 +14,7 @@ from typing import Any
 
 from shmcache.errors import LimitError, SourceError, UnsupportedError
 from shmcache.grammar import dispatch as dispatching
-from shmcache.grammar.ir import EMPTY, Choice, Expression, Grammar, Literal, Reference, Repeat, Sequence, Tokens
+from shmcache.grammar.ir import EMPTY, Choice, Expression, Grammar, Graph, Literal, Reference, Repeat, Sequence, Tokens
 from shmcache.grammar.json_schema.options import JsonSchemaOptions
 from shmcache.grammar.json_schema.styles import STYLES, UNSUPPORTED_STYLES
 from shmcache.grammar.structural_tag import free_content
@@ -217,7 +217,8 @@ class _Writer:
         return Choice((EMPTY, *self._parts(one)))
 
     def _plus(self, one: Format, _: Ends) -> Expression:
-        return Repeat(self._parts(one)[0], 1, None)
+        # Not as a repetition, which would write the content twice, and nested ones without end.
+        return Graph(2, ((0, self._parts(one)[0], 1), (1, EMPTY, 0)), 1)
 
     def _star(self, one: Format, _: Ends) -> Expression:
         return Repeat(self._parts(one)[0], 0, None)
@@ -228,7 +229,7 @@ class _Writer:
             raise SourceError("max is less than min", pointer=f"{one.pointer}/max")
         if max(minimum, maximum) > STATES_MAX:
             raise LimitError("a repetition asks for too many states", limit="states", value=STATES_MAX)
-        return Repeat(self._parts(one)[0], minimum, None if maximum < 0 else maximum)
+        return Repeat(self._ruled(self._parts(one)[0]), minimum, None if maximum < 0 else maximum)
 
     def _dispatch(self, one: Format, _: Ends) -> Expression:
         return dispatching.dispatch(
