@@ -86,7 +86,7 @@ def compile_regex(pattern: str, vocab: Vocabulary, timeout: float | None = None)
 
 
 def compile_structural_tag(
-    tag: Any, vocab: Vocabulary, timeout: float | None = None, *, triggers: Iterable[str] | None = None
+    tag: Any, vocab: Vocabulary, triggers: Iterable[str] | None = None, timeout: float | None = None
 ) -> CompiledGrammar:
     """Compiles a structural tag: its JSON text, the parsed document, or a pydantic object that stands for one.
 

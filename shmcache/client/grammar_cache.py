@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from shmcache.client.host import FETCH_SECONDS_MAX, Host
@@ -121,9 +121,19 @@ class GrammarCache:
             return held.grammar
         return self._compile(Source.regex(pattern), _raw_name("regex", pattern), timeout)
 
-    def compile_structural_tag(self, tag: Any, timeout: float | None = None) -> CompiledGrammar:
-        """Compiles a structural tag: its JSON text or the parsed document."""
-        return self._compile(Source.structural_tag(tag), None, timeout)
+    def compile_structural_tag(
+        self, tag: Any, triggers: Iterable[str] | None = None, timeout: float | None = None
+    ) -> CompiledGrammar:
+        """Compiles a structural tag: its JSON text, the parsed document, or a pydantic object that stands for one.
+
+        With ``triggers``, ``tag`` is the list of tags of the older interface.
+        """
+        if type(tag) is not str or triggers is not None:
+            return self._compile(Source.structural_tag(tag, triggers), None, timeout)
+        held = self._table.find(("structural_tag", tag), self._access.attachment)
+        if held is not None:
+            return held.grammar
+        return self._compile(Source.structural_tag(tag), _raw_name("structural_tag", tag), timeout)
 
     def compile_builtin_json_grammar(self, timeout: float | None = None) -> CompiledGrammar:
         """Compiles the grammar of any JSON value."""
