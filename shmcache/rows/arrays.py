@@ -28,6 +28,9 @@ STACKS_FULL = -2
 """The stack table has no room: grow it and call again."""
 
 NO_NODE = -1
+NO_STATE = -2
+"""Nothing is known of a state; -1 is the one from which nothing is accepted."""
+
 ACCEPTED = 1
 OVERFLOWED = 2
 UNCERTAIN = 3

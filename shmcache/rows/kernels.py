@@ -18,6 +18,7 @@ from shmcache.rows.arrays import (
     ACCEPTED,
     FRONT_FULL,
     NO_NODE,
+    NO_STATE,
     OK,
     OVERFLOWED,
     STACKS_FULL,
@@ -25,8 +26,6 @@ from shmcache.rows.arrays import (
     Int32Array,
     UInt8Array,
 )
-
-_UNKNOWN_STATE = -2
 
 
 @njit(cache=True, inline="always")
@@ -140,66 +139,11 @@ def _target(
 
 @njit(cache=True)
 def walk_trie(
-    automaton: Any, stacks: Any, trie: Any, state: int, front: Any, accepted: Int32Array, uncertain: Int32Array
-) -> tuple[int, int, int]:
-    """The row of ``state``: tokens that stay inside its rule, and tokens that begin inside and leave it.
-
-    ``accepted`` and ``uncertain``, int32 with room for every token, receive places in the trie's token order,
-    ascending. Returns how many of each, and a status. Only the state's own byte edges begin a token. Where a level
-    overflows, its tokens are uncertain. A level of one entry that neither calls nor returns is
-    worked out in place: going through the tuples takes eleven times as long.
-    """
-    edge_offset, edge_low, edge_high = automaton.edge_offset, automaton.edge_low, automaton.edge_high
-    edge_target, call_offset, final = automaton.edge_target, automaton.call_offset, automaton.final
-    node_byte, node_depth, node_end = trie.node_byte, trie.node_depth, trie.node_end
-    node_first_token = trie.node_first_token
-    front_state, front_stack, front_begin, left = front.state, front.stack, front.begin, front.left
-    accepted_count = uncertain_count = 0
-    front_state[0], front_stack[0], left[0] = state, 0, 0
-    front_begin[0], front_begin[1] = 0, 1
-    node = 1
-    node_count = len(node_byte)
-    while node < node_count:
-        depth = node_depth[node]
-        begin, middle = front_begin[depth - 1], front_begin[depth]
-        ended = False
-        end = middle
-        target = -1
-        is_plain = middle - begin == 1
-        if is_plain:
-            target = _target(edge_offset, edge_low, edge_high, edge_target, front_state[begin], node_byte[node])
-            is_plain = target < 0 or (
-                call_offset[target] == call_offset[target + 1] and (final[target] == 0 or front_stack[begin] == 0)
-            )
-        if not is_plain:
-            end, ended = _step(automaton, stacks, front_state, front_stack, begin, middle, node_byte[node])
-        elif target >= 0:
-            ended = final[target] != 0
-            end = _add(front_state, front_stack, middle, middle, target, front_stack[begin])
-        if end == STACKS_FULL:
-            return 0, 0, STACKS_FULL
-        if (end == middle and not ended) or end < 0:
-            if left[depth - 1] or end < 0:
-                for at in range(node_first_token[node], node_first_token[node_end[node]]):
-                    uncertain[uncertain_count] = at
-                    uncertain_count += 1
-            node = node_end[node]
-            continue
-        front_begin[depth + 1] = end
-        left[depth] = left[depth - 1] or ended
-        for at in range(node_first_token[node], node_first_token[node + 1]):
-            accepted[accepted_count] = at
-            accepted_count += 1
-        node += 1
-    return accepted_count, uncertain_count, OK
-
-
-@njit(cache=True)
-def walk_difference(
     automaton: Any,
     stacks: Any,
     trie: Any,
-    state: int,
+    states: Int32Array,
+    nodes: Int32Array,
     base: int,
     rounds: Any,
     first: int,
@@ -207,70 +151,86 @@ def walk_difference(
     positions: Any,
     verdicts: Any,
 ) -> tuple[int, int]:
-    """Where the row of ``state`` can differ from that of ``base``, both of one rule.
+    """What some entries make of tokens: ACCEPTED where one goes on, UNCERTAIN where one only goes on behind the empty
+    stack, 0 else. Only byte edges of the entries begin a token.
 
-    ``positions`` receives places in the trie's token order, ascending, and ``verdicts`` what ``state`` makes of them:
-    0, ACCEPTED or UNCERTAIN; both have room for every token. Returns how many, and a status. All other tokens are as in
-    the base's row. The walk stops where both are in one state, or in states that ``rounds``, int32 (R, states of the
-    rule), finds alike for as many bytes as the trie goes on: item ``[r, s - first]`` is the class of ``s`` up to ``r``
-    bytes. Of the base only its own state is followed: once it may call, nothing is known to be as in its row.
+    ``positions`` receives places in the trie's token order, ascending, and ``verdicts`` what is made of them; both have
+    room for every token. Returns how many, and a status: OK, STACKS_FULL, or FRONT_FULL where a level overflowed, whose
+    tokens are uncertain. With NO_STATE as ``base`` all tokens whose verdict is not 0 are received.
+
+    Otherwise the entry is one state behind the empty stack, and ``base`` another of its rule. Then all tokens are
+    received whose verdict can differ from the base's. The walk stops where both are in one state, or in states that
+    ``rounds``, int32 (R, states of the rule), finds alike for as many bytes as the trie goes on: item
+    ``[r, s - first]`` is the class of ``s`` up to ``r`` bytes. Once the base may call, nothing more is known of it.
+
+    A level of one entry that neither calls nor returns is worked out in place: going through the tuples takes eleven
+    times as long.
     """
-    node_byte, node_depth, node_end = trie.node_byte, trie.node_depth, trie.node_end
-    node_height, node_first_token = trie.node_height, trie.node_first_token
     edge_offset, edge_low, edge_high = automaton.edge_offset, automaton.edge_low, automaton.edge_high
     edge_target, call_offset, final = automaton.edge_target, automaton.call_offset, automaton.final
-    states, nodes, begins, left = fronts[0].state, fronts[0].stack, fronts[0].begin, fronts[0].left
+    node_byte, node_depth, node_end = trie.node_byte, trie.node_depth, trie.node_end
+    node_height, node_first_token = trie.node_height, trie.node_first_token
+    front_state, front_stack, front_begin, left = fronts[0].state, fronts[0].stack, fronts[0].begin, fronts[0].left
     other, other_left = fronts[1].begin, fronts[1].left
-    states[0], nodes[0], begins[0], begins[1], other[0] = state, 0, 0, 1, base
+    front_state[: len(states)] = states
+    front_stack[: len(states)] = nodes
+    front_begin[0], front_begin[1], other[0] = 0, len(states), base
     left[0] = other_left[0] = 0
+    status = OK
     count = 0
     node = 1
     node_count = len(node_byte)
     while node < node_count:
         depth = node_depth[node]
-        begin, middle = begins[depth - 1], begins[depth]
+        begin, middle = front_begin[depth - 1], front_begin[depth]
         other_target = other[depth - 1]
-        if other_target != _UNKNOWN_STATE:
+        if other_target != NO_STATE:
             other_target = _target(edge_offset, edge_low, edge_high, edge_target, other_target, node_byte[node])
-        is_plain = middle - begin == 1 and nodes[begin] == 0
         target = -1
+        is_plain = middle - begin == 1
         if is_plain:
-            target = _target(edge_offset, edge_low, edge_high, edge_target, states[begin], node_byte[node])
-            is_alike = target == other_target
-            if not is_alike and target >= 0 and other_target >= 0 and len(rounds):
-                bytes_left = min(node_height[node], len(rounds) - 1)
-                is_alike = rounds[bytes_left, target - first] == rounds[bytes_left, other_target - first]
-            if is_alike and left[depth - 1] == other_left[depth - 1]:
-                node = node_end[node]
-                continue
-            is_plain = target < 0 or call_offset[target] == call_offset[target + 1]
+            target = _target(edge_offset, edge_low, edge_high, edge_target, front_state[begin], node_byte[node])
+            if other_target != NO_STATE and front_stack[begin] == 0 and left[depth - 1] == other_left[depth - 1]:
+                is_alike = target == other_target
+                if not is_alike and target >= 0 and other_target >= 0 and len(rounds):
+                    bytes_left = min(node_height[node], len(rounds) - 1)
+                    is_alike = rounds[bytes_left, target - first] == rounds[bytes_left, other_target - first]
+                if is_alike:
+                    node = node_end[node]
+                    continue
+            is_plain = target < 0 or (
+                call_offset[target] == call_offset[target + 1] and (final[target] == 0 or front_stack[begin] == 0)
+            )
         ended = False
         end = middle
         if not is_plain:
-            end, ended = _step(automaton, stacks, states, nodes, begin, middle, node_byte[node])
+            end, ended = _step(automaton, stacks, front_state, front_stack, begin, middle, node_byte[node])
         elif target >= 0:
             ended = final[target] != 0
-            end = _add(states, nodes, middle, middle, target, 0)
+            end = _add(front_state, front_stack, middle, middle, target, front_stack[begin])
         if end == STACKS_FULL:
             return 0, STACKS_FULL
+        if end == FRONT_FULL:
+            status = FRONT_FULL
         last = node
         verdict = ACCEPTED
         if (end == middle and not ended) or end < 0:
             last = node_end[node] - 1
             verdict = UNCERTAIN if left[depth - 1] or end < 0 else 0
         else:
-            begins[depth + 1] = end
+            front_begin[depth + 1] = end
             left[depth] = left[depth - 1] or ended
             other_left[depth] = other_left[depth - 1] or (other_target >= 0 and final[other_target] != 0)
             if other_target >= 0 and call_offset[other_target] != call_offset[other_target + 1]:
-                other_target = _UNKNOWN_STATE
+                other_target = NO_STATE
             other[depth] = other_target
-        for at in range(node_first_token[node], node_first_token[last + 1]):
-            positions[count] = at
-            verdicts[count] = verdict
-            count += 1
+        if verdict or base != NO_STATE:
+            for at in range(node_first_token[node], node_first_token[last + 1]):
+                positions[count] = at
+                verdicts[count] = verdict
+                count += 1
         node = last + 1
-    return count, OK
+    return count, status
 
 
 @njit(cache=True, inline="always")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from shmcache.automaton.grammar_automaton import GrammarAutomaton
 from shmcache.automaton.inlining import WIDE_SYMBOLS
 from shmcache.limits import Budget
-from shmcache.rows.arrays import ACCEPTED, STACKS_FULL, UNCERTAIN, AutomatonArrays, TrieArrays
+from shmcache.rows.arrays import ACCEPTED, NO_STATE, STACKS_FULL, UNCERTAIN, AutomatonArrays, TrieArrays
 from shmcache.rows.equivalence import state_rounds
 from shmcache.rows.row_table import (
     ACCEPTED_IDS,
@@ -24,7 +24,7 @@ from shmcache.rows.row_table import (
     smallest_form,
     smallest_length,
 )
-from shmcache.rows.stacks import StackTable, front, fronts
+from shmcache.rows.stacks import StackTable, fronts
 from shmcache.vocabulary.trie import Trie
 
 _EQUIVALENCE_STATES_MIN = 8
@@ -93,8 +93,7 @@ class RuleWalker:
         self._arrays = AutomatonArrays.of(automaton)
         self._trie_arrays = TrieArrays.of(trie)
         self._stacks = StackTable()
-        self._accepted = np.zeros(trie.token_count, dtype=np.int32)
-        self._uncertain = np.zeros(trie.token_count, dtype=np.int32)
+        self._places = np.zeros(trie.token_count, dtype=np.int32)
         self._verdicts = np.zeros(trie.token_count, dtype=np.uint8)
         self._is_wide = _edge_symbols(automaton) >= WIDE_SYMBOLS
 
@@ -164,25 +163,7 @@ class RuleWalker:
 
     def _row_from(self, state: int, anchor: _Anchor, builder: RowTableBuilder, anchors: _Anchors) -> tuple[int, int]:
         """The row by a walk of only those parts of the trie where ``state`` and the anchor may differ."""
-        from shmcache.rows.kernels import walk_difference
-
-        while True:
-            count, status = walk_difference(
-                self._arrays,
-                self._stacks.arrays,
-                self._trie_arrays,
-                state,
-                anchor.state,
-                anchors.rounds,
-                anchors.first,
-                fronts(self.trie.longest_token_bytes),
-                self._accepted,
-                self._verdicts,
-            )
-            if status != STACKS_FULL:
-                break
-            self._stacks.grow()
-        places, verdicts = self._accepted[:count], self._verdicts[:count]
+        places, verdicts = self._verdicts_of(state, anchor.state, anchors)
         before = anchor.verdicts[places]
         toggled = places[(before == ACCEPTED) != (verdicts == ACCEPTED)]
         changed = places[(before == UNCERTAIN) != (verdicts == UNCERTAIN)]
@@ -199,20 +180,29 @@ class RuleWalker:
 
     def _walk(self, state: int) -> tuple[Int32Array, Int32Array]:
         """Places in trie order of the tokens that ``state`` accepts, and of those that it leaves uncertain."""
+        places, verdicts = self._verdicts_of(state, NO_STATE, _Anchors(0, _NO_ROUNDS))
+        return places[verdicts == ACCEPTED], places[verdicts == UNCERTAIN]
+
+    def _verdicts_of(self, state: int, base: int, anchors: _Anchors) -> tuple[Int32Array, Verdicts]:
+        """Places of tokens in trie order, and what the kernel makes of each. The next call overwrites both."""
         from shmcache.rows.kernels import walk_trie
 
+        entry = np.array([state], dtype=np.int32), np.zeros(1, dtype=np.int32)
         while True:
-            accepted, uncertain, status = walk_trie(
+            count, status = walk_trie(
                 self._arrays,
                 self._stacks.arrays,
                 self._trie_arrays,
-                state,
-                front(self.trie.longest_token_bytes),
-                self._accepted,
-                self._uncertain,
+                *entry,
+                base,
+                anchors.rounds,
+                anchors.first,
+                fronts(self.trie.longest_token_bytes),
+                self._places,
+                self._verdicts,
             )
             if status != STACKS_FULL:
-                return self._accepted[:accepted].copy(), self._uncertain[:uncertain].copy()
+                return self._places[:count], self._verdicts[:count]
             self._stacks.grow()
 
 

@@ -136,10 +136,9 @@ def _run_all() -> None:
     stacks = StackTable().arrays
     room, behind = fronts(1)
     token = np.zeros(1, dtype=np.int32)
-    kernels.walk_trie(arrays, stacks, trie, 0, room, token, token.copy())
     rounds = np.zeros((1, 2), dtype=np.int32)
     fresh = np.zeros(1, dtype=np.uint8)
-    kernels.walk_difference(arrays, stacks, trie, 0, 1, rounds, 0, (room, behind), token, fresh)
+    kernels.walk_trie(arrays, stacks, trie, token, token, 1, rounds, 0, (room, behind), token.copy(), fresh)
     offsets, blob = frozen([0, 1], np.int64), frozen([97], np.uint8)
     verdicts = np.zeros(1, dtype=np.uint8)
     known = np.zeros(0, dtype=np.uint8)
