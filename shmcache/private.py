@@ -11,6 +11,8 @@ from shmcache.grammar.key import Source
 from shmcache.limits import COMPILE_SECONDS_MAX, Budget
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from shmcache.matcher.compiled_grammar import CompiledGrammar
     from shmcache.vocabulary.vocabulary import Vocabulary
 
@@ -83,9 +85,14 @@ def compile_regex(pattern: str, vocab: Vocabulary, timeout: float | None = None)
     return compile_source(Source.regex(pattern), vocab, timeout=timeout)
 
 
-def compile_structural_tag(tag: Any, vocab: Vocabulary, timeout: float | None = None) -> CompiledGrammar:
-    """Compiles a structural tag: its JSON text or the parsed document."""
-    return compile_source(Source.structural_tag(tag), vocab, timeout=timeout)
+def compile_structural_tag(
+    tag: Any, vocab: Vocabulary, triggers: Iterable[str] | None = None, timeout: float | None = None
+) -> CompiledGrammar:
+    """Compiles a structural tag: its JSON text, the parsed document, or a pydantic object that stands for one.
+
+    With ``triggers``, ``tag`` is the list of tags of the older interface.
+    """
+    return compile_source(Source.structural_tag(tag, triggers), vocab, timeout=timeout)
 
 
 def compile_builtin_json_grammar(vocab: Vocabulary, timeout: float | None = None) -> CompiledGrammar:

@@ -49,6 +49,12 @@ def _seconds(text: str) -> float:
     return number
 
 
+def _log_format(text: str) -> str:
+    if text not in ("text", "json"):
+        raise ValueError(f"{text!r} is neither text nor json")
+    return text
+
+
 def _free_quarter() -> int:
     shm = os.statvfs(shm_directory())
     return min(shm.f_bavail * shm.f_frsize, cgroup_headroom_bytes()) // 4
@@ -115,6 +121,9 @@ IDLE_SECONDS = Setting(
 RUNTIME_DIRECTORY = Setting(
     "SHMCACHE_RUNTIME_DIR", Path, _runtime_directory, "directory (0700) of the socket, the lock and the log"
 )
+LOG_FORMAT = Setting(
+    "SHMCACHE_LOG_FORMAT", _log_format, lambda: "text", "how managers and their workers log: text, or json (one a line)"
+)
 SHM_DIRECTORY = Setting(
     "SHMCACHE_SHM_DIRECTORY", Path, lambda: Path("/dev/shm"), "the tmpfs that holds the shared-memory objects"
 )
@@ -128,6 +137,7 @@ ALL: tuple[Setting[str] | Setting[int] | Setting[float] | Setting[Path], ...] = 
     REQUEST_SECONDS,
     IDLE_SECONDS,
     RUNTIME_DIRECTORY,
+    LOG_FORMAT,
     SHM_DIRECTORY,
 )
 """Every setting, for the documentation and ``doctor``."""

@@ -97,7 +97,7 @@ def test_rules_of_one_schema_serve_another(small_vocabulary: Vocabulary) -> None
         (Source.ebnf("root ::= missing", "root"), SourceError),
         (Source.json_schema({"type": "strin"}), SourceError),
         (Source.json_schema({"$ref": "https://example.com/other"}), UnsupportedError),
-        (Source.structural_tag({}), UnsupportedError),
+        (Source.structural_tag({}), SourceError),
         (Source.regex(r"(a)\1"), UnsupportedError),
         (Source.regex("[ab]*a[ab]{40}"), LimitError),
         (Source.regex("((((a{1000}){1000}){1000}){1000})"), LimitError),

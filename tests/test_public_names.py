@@ -58,7 +58,9 @@ def test_a_private_compile() -> None:
     with pytest.raises(shmcache.LimitError):
         shmcache.compile_regex("[ab]*a[ab]{18}", vocabulary, timeout=0.01)
     with pytest.raises(shmcache.UnsupportedError):
-        shmcache.compile_structural_tag("{}", vocabulary)
+        shmcache.compile_structural_tag(
+            {"format": {"type": "json_schema", "json_schema": True, "style": "gemma"}}, vocabulary
+        )
 
 
 @pytest.mark.parametrize(

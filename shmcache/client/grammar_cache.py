@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import weakref
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from shmcache.client.host import FETCH_SECONDS_MAX, Host
@@ -16,7 +16,6 @@ from shmcache.client.link import LinkClosedError, ReplyTimeoutError
 from shmcache.client.local_table import Held, LocalTable
 from shmcache.client.manager_access import ManagerAccess
 from shmcache.client.single_flight import SingleFlight
-from shmcache.client.statistics import statistics_without_manager
 from shmcache.errors import ManagerUnavailable
 from shmcache.grammar.key import Source
 from shmcache.manager.client_messages import Clear, Cleared, Refused, Status, StatusReply
@@ -24,6 +23,7 @@ from shmcache.manager.fields import WireError
 from shmcache.manager.wire import expect
 from shmcache.matcher.compiled_grammar import CompiledGrammar
 from shmcache.memory.names import Namespace
+from shmcache.memory.statistics import statistics
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 RAW_TEXT_LENGTH_MAX = 1 << 16
@@ -121,9 +121,19 @@ class GrammarCache:
             return held.grammar
         return self._compile(Source.regex(pattern), _raw_name("regex", pattern), timeout)
 
-    def compile_structural_tag(self, tag: Any, timeout: float | None = None) -> CompiledGrammar:
-        """Compiles a structural tag: its JSON text or the parsed document."""
-        return self._compile(Source.structural_tag(tag), None, timeout)
+    def compile_structural_tag(
+        self, tag: Any, triggers: Iterable[str] | None = None, timeout: float | None = None
+    ) -> CompiledGrammar:
+        """Compiles a structural tag: its JSON text, the parsed document, or a pydantic object that stands for one.
+
+        With ``triggers``, ``tag`` is the list of tags of the older interface.
+        """
+        if type(tag) is not str or triggers is not None:
+            return self._compile(Source.structural_tag(tag, triggers), None, timeout)
+        held = self._table.find(("structural_tag", tag), self._access.attachment)
+        if held is not None:
+            return held.grammar
+        return self._compile(Source.structural_tag(tag), _raw_name("structural_tag", tag), timeout)
 
     def compile_builtin_json_grammar(self, timeout: float | None = None) -> CompiledGrammar:
         """Compiles the grammar of any JSON value."""
@@ -172,7 +182,8 @@ class GrammarCache:
             with self._access.link().ask(Status, timeout=FETCH_SECONDS_MAX) as answer:
                 return dict(expect(answer.message, StatusReply).stats)
         except (ManagerUnavailable, LinkClosedError, ReplyTimeoutError, WireError):
-            return statistics_without_manager(self._access.attach())
+            attachment = self._access.attach()
+            return statistics(attachment.shared.control if attachment.shared else None, attachment.recency)
 
     def close(self) -> None:
         """Ends the connection and forgets the grammars; those given out stay valid. Idempotent."""

@@ -174,6 +174,8 @@ def _object_pieces(value: dict[str, Any], role: int, depth: int, keeps_annotatio
         else:
             under = DATA if role == DATA else SCHEMA
         member = value[name]
+        if member is None and role == TAG:
+            continue  # a field that is null is as if it were absent
         kind = type(member)
         text += f"{separator}{encode_basestring(name)}:"
         separator = ","

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from shmcache.errors import LimitError, SourceError, UnsupportedError
+from shmcache.errors import LimitError, SourceError
 from shmcache.grammar.canonical_json import canonical_json, parse_json, too_large
-from shmcache.grammar.schema_keywords import DATA, SCHEMA
+from shmcache.grammar.schema_keywords import SCHEMA, TAG
+from shmcache.grammar.structural_tag.plain import plain_tag
 from shmcache.limits import SOURCE_BYTES_MAX, STATES_MAX
 
 if TYPE_CHECKING:
@@ -92,9 +93,12 @@ class Source:
         return Source("regex", _checked_text(pattern))
 
     @staticmethod
-    def structural_tag(tag: Any) -> Source:
-        """A structural tag: its JSON text or the parsed document."""
-        return Source("structural_tag", canonical_json(parse_json(tag) if isinstance(tag, str) else tag, DATA))
+    def structural_tag(tag: Any, triggers: Iterable[str] | None = None) -> Source:
+        """A structural tag: its JSON text, the parsed document, or a pydantic object that stands for one.
+
+        With ``triggers``, ``tag`` is the list of tags of the older interface.
+        """
+        return Source("structural_tag", canonical_json(plain_tag(tag, triggers), TAG))
 
     @staticmethod
     def builtin_json() -> Source:
@@ -163,7 +167,9 @@ class Source:
             from shmcache.grammar.regex import regex_grammar
 
             return regex_grammar(self.text, budget)
-        raise UnsupportedError("structural tags cannot be compiled yet", feature="structural_tag", pointer="")
+        from shmcache.grammar.structural_tag.writer import structural_tag_grammar
+
+        return structural_tag_grammar(parse_json(self.text), budget)
 
 
 def _utf8(text: str) -> bytes:

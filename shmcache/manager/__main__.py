@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from shmcache import settings
 from shmcache.errors import ShmCacheError
+from shmcache.manager import logs
 from shmcache.manager.policy import Limits, Policy
 from shmcache.manager.recovery import recover
 from shmcache.manager.server import Server
@@ -37,9 +38,13 @@ _log = logging.getLogger("shmcache.manager")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a manager until it is told to end; returns the exit code."""
     options = _parser().parse_args(arguments)
-    logging.basicConfig(
-        level=options.log_level.upper(), stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    try:
+        log_format = settings.LOG_FORMAT.value(options.log_format)
+    except ValueError as error:
+        logging.basicConfig(stream=sys.stderr)
+        _log.error("cannot start: %s", error)
+        return EXIT_FAILURE
+    logs.configure(options.log_level, log_format)
     try:
         namespace = Namespace.of(options.namespace)
         policy = _policy(options)
@@ -51,17 +56,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _log.error("cannot start: %s", error)
         return EXIT_FAILURE
     try:
-        return _serve(namespace, policy, options, lock)
+        return _serve(namespace, policy, options, lock, log_format)
     except (ShmCacheError, OSError) as error:
         _log.exception("the manager ended: %s", error)
         return EXIT_FAILURE
 
 
-def _serve(namespace: Namespace, policy: Policy, options: argparse.Namespace, lock: ManagerLock) -> int:
+def _serve(
+    namespace: Namespace, policy: Policy, options: argparse.Namespace, lock: ManagerLock, log_format: str
+) -> int:
     ignore_lease_signals()
     _raise_descriptor_limit()
     recovered = recover(namespace, policy.limit_bytes)
-    worker_options = ["--compiler", options.compiler] if options.compiler else []
+    worker_options = ["--log-format", log_format]
+    worker_options += ["--compiler", options.compiler] if options.compiler else []
     idle_seconds = settings.IDLE_SECONDS.value(options.idle_seconds) or None
     server = Server(recovered, policy, Supervisor(namespace, worker_options), idle_seconds=idle_seconds)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -74,6 +82,13 @@ def _serve(namespace: Namespace, policy: Policy, options: argparse.Namespace, lo
         len(server.core.entries),
         policy.limit_bytes,
         policy.workers_max,
+        extra={
+            "namespace": namespace.name,
+            "generation": server.core.entries.generation,
+            "entries": len(server.core.entries),
+            "limit_bytes": policy.limit_bytes,
+            "workers": policy.workers_max,
+        },
     )
     _say_ready(options.ready_fd)
     try:
@@ -127,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--idle-seconds", type=float, help="end when no client has been there for so long; 0: never")
     parser.add_argument("--remove-on-exit", action="store_true", help="leave nothing in shared memory at the end")
     parser.add_argument("--compiler", help="module:function that workers run in place of the compiler; for tests")
+    parser.add_argument("--log-format", choices=logs.FORMATS, help=settings.LOG_FORMAT.meaning)
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
     return parser
 

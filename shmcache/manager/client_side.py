@@ -153,6 +153,9 @@ class ClientSide:
             case fx.SendMissing(client, request):
                 self._send_to(client, wire.Missing(request))
             case fx.SendCleared(client, request, generation):
+                asker = self._clients.get(client)
+                fields = {"generation": generation, "asked_by": asker.pid if asker else None}
+                _log.info("generation %d opened by pid %s", *fields.values(), extra=fields)
                 self._send_to(client, wire.Cleared(request, generation))
             case fx.SendEvicted(client, request, entries, charged_bytes):
                 self._send_to(client, wire.Evicted(request, entries, charged_bytes))

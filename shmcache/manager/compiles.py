@@ -26,7 +26,7 @@ class Waiter:
 
 @dataclass(slots=True)
 class Compile:
-    """One compile. ``generation`` is the one in which its lease was granted and never changes."""
+    """One compile. ``generation`` is the one in which its lease was granted, at ``asked_at``; neither changes."""
 
     job: int
     tier: Tier
@@ -35,6 +35,7 @@ class Compile:
     generation: int
     source: Handle
     limits: Limits
+    asked_at: float
     waiters: list[Waiter] = field(default_factory=list)
     worker: int | None = None
     attempts: int = 0
@@ -97,11 +98,11 @@ class Compiles:
 
     # --- changing ----------------------------------------------------------------------------------------------------
 
-    def open(self, asked: CompileAsked, generation: int, limits: Limits) -> Compile:
+    def open(self, asked: CompileAsked, generation: int, limits: Limits, asked_at: float) -> Compile:
         """A new compile with a lease of its own, queued, with no waiter yet."""
         self._job_last += 1
         compile_ = Compile(
-            self._job_last, asked.tier, asked.key, asked.vocabulary_key, generation, asked.source, limits
+            self._job_last, asked.tier, asked.key, asked.vocabulary_key, generation, asked.source, limits, asked_at
         )
         self._grant(compile_)
         return compile_
@@ -110,7 +111,9 @@ class Compiles:
         """A new compile of the same source and generation under other limits; ``old`` is concluded already."""
         assert old.is_concluded
         self._job_last += 1
-        compile_ = Compile(self._job_last, old.tier, old.key, old.vocabulary_key, old.generation, old.source, limits)
+        compile_ = Compile(
+            self._job_last, old.tier, old.key, old.vocabulary_key, old.generation, old.source, limits, old.asked_at
+        )
         self._grant(compile_)
         return compile_
 

@@ -18,17 +18,13 @@ from shmcache.manager import effects as fx
 from shmcache.manager import events as ev
 from shmcache.manager.compiles import Compile, Compiles, Waiter
 from shmcache.manager.entries import ANY_GENERATION, Entries, Entry
-from shmcache.manager.outcomes import Outcomes, plain_error
+from shmcache.manager.outcomes import VOCABULARY_MISSING, Outcomes, plain_error
 from shmcache.manager.policy import KillReason, Policy
 from shmcache.manager.refusals import Refusals
 from shmcache.manager.store import Peer, Store
 from shmcache.manager.workforce import Worker, WorkerState, Workforce
 from shmcache.memory.layout import SlotState, Tier
 
-CANCELLED = "CANCELLED"
-"""Code of a job that its worker gave up because it was told to."""
-
-VOCABULARY_MISSING = "VOCABULARY_MISSING"
 REQUEST_IN_USE = "REQUEST_IN_USE"
 
 
@@ -141,7 +137,7 @@ class ManagerCore:
             self._count("coalesced", event.tier)
             self._emit(fx.DropSource(event.source))
         else:
-            compile_ = self.compiles.open(event, generation, limits)
+            compile_ = self.compiles.open(event, generation, limits, self._now)
         self.compiles.join(compile_, Waiter(event.client, event.request, limits))
 
     def _objection(self, event: ev.CompileAsked) -> ev.PlainError | None:
@@ -185,7 +181,7 @@ class ManagerCore:
         found = [entry for tier in Tier if (entry := self.entries.find_ready(tier, event.key)) is not None]
         gone = [entry for entry in found if entry.key not in self.store.spared]
         for entry in gone:
-            self.store.evict(entry)
+            self.store.evict(entry, "request")
         charged_bytes = sum(entry.charged_bytes for entry in gone)
         self._emit(fx.SendEvicted(event.client, event.request, len(gone), charged_bytes))
 

@@ -194,6 +194,35 @@ class SendCommitted:
 
 
 @dataclass(frozen=True, slots=True)
+class CompileEnded:
+    """A compile that had begun has an outcome: ``succeeded``, ``fenced``, ``refused`` or ``failed``; to be counted.
+
+    ``code`` is that of the error, ``cost_us`` what computing took (0: there is no image), ``asked_at`` when it was
+    asked for, in seconds on the core's clock.
+    """
+
+    tier: Tier
+    key: bytes
+    generation: int
+    outcome: str
+    waiters: int
+    asked_at: float
+    code: str = ""
+    cost_us: int = 0
+    payload_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EntryEvicted:
+    """A READY entry was retired for one of :data:`~shmcache.memory.layout.EVICTION_REASONS`; to be counted."""
+
+    tier: Tier
+    key: bytes
+    charged_bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Count:
     """Add to one of the counters that the control segment keeps."""
 
@@ -221,5 +250,7 @@ Effect = (
     | SendCancel
     | SendAllocated
     | SendCommitted
+    | CompileEnded
+    | EntryEvicted
     | Count
 )

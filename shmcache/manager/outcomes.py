@@ -14,12 +14,20 @@ from shmcache.manager import events as ev
 from shmcache.manager.compiles import Compile, Compiles, Waiter
 from shmcache.manager.entries import ANY_GENERATION, Entries
 from shmcache.manager.refusals import Refusals, is_deterministic
-from shmcache.memory.layout import Tier
+from shmcache.memory.layout import REFUSAL_CODES
 
 KEY_MISMATCH = "KEY_MISMATCH"
 """Code of a job whose source does not have the key that was asked for: the fault of whoever sent the source."""
 
 ASK_AGAIN = "ASK_AGAIN"
+
+VOCABULARY_MISSING = "VOCABULARY_MISSING"
+
+CANCELLED = "CANCELLED"
+"""Code of a job that its worker gave up because it was told to."""
+
+NO_REFUSALS = frozenset({ASK_AGAIN, VOCABULARY_MISSING})
+"""Answers that make a client go on in another way, and that its caller never hears of."""
 
 
 def plain_error(code: str, message: str) -> dict[str, Any]:
@@ -40,7 +48,8 @@ class Outcomes:
 
     def deliver(self, compile_: Compile, event: ev.CommitAsked, outcome: str) -> None:
         """The waiters get the image just committed; only a ``ready`` one has a serial."""
-        self._count(compile_, "fenced" if outcome == "fenced" else "succeeded")
+        ended = "fenced" if outcome == "fenced" else "succeeded"
+        self._note_end(compile_, ended, cost_us=event.cost_us, payload_bytes=event.payload_bytes)
         serial = event.serial if outcome == "ready" else 0
         for waiter in self._conclude(compile_):
             self._emit(
@@ -57,7 +66,7 @@ class Outcomes:
 
     def refuse_all(self, compile_: Compile, error: ev.PlainError) -> None:
         """Tells the waiters, but for those whom a compile under larger limits may still serve."""
-        self._count(compile_, "refused" if is_deterministic(error) else "failed")
+        self._note_end(compile_, "refused" if is_deterministic(error) else "failed", code=error["code"])
         if compile_.generation in (self._entries.generation, ANY_GENERATION):
             self._refusals.remember(compile_.key, error, compile_.limits)
         waiters = self._compiles.conclude(compile_)
@@ -76,29 +85,44 @@ class Outcomes:
 
     def fail(self, compile_: Compile, error: ev.PlainError) -> None:
         """Ends a compile for a reason that lies outside it."""
-        self._count_failure(compile_)
+        self._note_failure(compile_, error["code"])
         for waiter in self._conclude(compile_):
             self.refuse(waiter, error)
 
     def cancel(self, compile_: Compile) -> None:
         """Ends a compile that nobody waits for any more."""
-        self._count_failure(compile_)
+        self._note_failure(compile_, CANCELLED)
         self._conclude(compile_)
 
     def refuse(self, waiter: Waiter, error: ev.PlainError) -> None:
         """Answers one request with an error."""
+        if error["code"] not in NO_REFUSALS:
+            code = error["code"] if error["code"] in REFUSAL_CODES else "OTHER"
+            self._emit(fx.Count(f"refused_{code}"))
         self._emit(fx.SendRefusal(waiter.client, waiter.request, error))
 
     def _conclude(self, compile_: Compile) -> list[Waiter]:
         self._emit(fx.DropSource(compile_.source))
         return self._compiles.conclude(compile_)
 
-    def _count_failure(self, compile_: Compile) -> None:
+    def _note_failure(self, compile_: Compile, code: str) -> None:
         # One that never started does not count as started either.
         if compile_.attempts:
-            self._count(compile_, "failed")
+            self._note_end(compile_, "failed", code=code)
 
-    def _count(self, compile_: Compile, counter: str) -> None:
-        # The counters are about grammars: building a vocabulary's trie is no compile.
-        if compile_.tier is Tier.GRAMMAR:
-            self._emit(fx.Count(counter))
+    def _note_end(
+        self, compile_: Compile, outcome: str, *, code: str = "", cost_us: int = 0, payload_bytes: int = 0
+    ) -> None:
+        self._emit(
+            fx.CompileEnded(
+                tier=compile_.tier,
+                key=compile_.key,
+                generation=compile_.generation,
+                outcome=outcome,
+                waiters=len(compile_.waiters),
+                asked_at=compile_.asked_at,
+                code=code,
+                cost_us=cost_us,
+                payload_bytes=payload_bytes,
+            )
+        )

@@ -87,10 +87,14 @@ class Clients:
         client.pid = client.pid or pid
         if role == "client" and self._free_rows:
             client.row = self._free_rows.pop()
+        if role == "client":
+            self._shelf.control.count("clients")
 
     def remove(self, client: Client) -> None:
         """It is gone: what it counted stays."""
         del self._clients[client.number]
+        if client.role == "client":
+            self._shelf.control.count("clients", -1)
         if client.row != NO_ROW:
             fold_row(self._shelf.control, self._shelf.recency, client.row)
             self._free_rows.append(client.row)

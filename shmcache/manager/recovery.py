@@ -18,7 +18,7 @@ from shmcache.manager.entries import ANY_GENERATION, Entry
 from shmcache.manager.shelf import Shelf
 from shmcache.memory.control import ControlWriter, create_control, open_control_writer
 from shmcache.memory.index import IndexWriter
-from shmcache.memory.layout import ManagerState, SlotState, Tier
+from shmcache.memory.layout import GAUGE_NAMES, ManagerState, SlotState, Tier
 from shmcache.memory.lease import leases_work
 from shmcache.memory.names import Namespace, parse_data_name
 from shmcache.memory.objects import WRITABLE_MODE, list_objects, open_object, unlink_object
@@ -57,7 +57,8 @@ def recover(namespace: Namespace, limit_bytes: int) -> Recovered:
     sweep_strays(namespace, control, index)
     recency = _open_recency(namespace, control)
     fold_rows(control, recency)
-    control.count("in_flight", -control.counters()["in_flight"])
+    for gauge in GAUGE_NAMES:
+        control.set_gauge(gauge, 0)
     shelf = Shelf(namespace, control, index, recency, leases_work=works)
     return Recovered(shelf, _restored(control, index), epoch)
 
@@ -146,7 +147,7 @@ def fold_rows(control: ControlWriter, recency: Recency) -> None:
 def fold_row(control: ControlWriter, recency: Recency, row: int) -> None:
     """Adds one client's counts to the totals, and zeroes its row."""
     counts = recency.counts(row)
-    for counter, count in (("hit", counts.hits), ("miss", counts.misses), ("coalesced", counts.coalesced)):
+    for counter, count in counts.by_counter().items():
         if count:
             control.count(counter, count)
     recency.clear_row(row)

@@ -21,6 +21,7 @@ from typing import Any
 
 from shmcache.manager import effects as fx
 from shmcache.manager import events as ev
+from shmcache.manager.bookkeeping import Bookkeeping
 from shmcache.manager.client_side import ClientEffect, ClientSide
 from shmcache.manager.connection import Connection, peer_credentials
 from shmcache.manager.core import ManagerCore
@@ -78,7 +79,7 @@ class Server:
         self._selector = selectors.DefaultSelector()
         self._pending: deque[ev.Event] = deque()
         self._is_applying = False
-        self._in_flight = 0
+        self._bookkeeping = Bookkeeping(self.shelf.control, clock)
         self._probed_last = 0
         self._is_stopping = False
         self._client_side = ClientSide(
@@ -168,10 +169,7 @@ class Server:
                     self._pending.extend(self._perform(effect))
         finally:
             self._is_applying = False
-        change = self.core.compiles.in_flight - self._in_flight
-        if change:
-            self._in_flight += change
-            self.shelf.control.count("in_flight", change)
+        self._bookkeeping.keep_gauges(self.core.compiles.in_flight, self.core.compiles.waiting)
 
     def _perform(self, effect: fx.Effect) -> Sequence[ev.Event]:
         if isinstance(effect, StoreEffect):
@@ -181,7 +179,7 @@ class Server:
         elif isinstance(effect, WorkerEffect):
             return self._worker_side.perform(effect)
         else:
-            self.shelf.control.count(effect.counter, effect.change)
+            self._bookkeeping.perform(effect)
             follows = None
         return () if follows is None else (follows,)
 

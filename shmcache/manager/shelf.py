@@ -84,7 +84,7 @@ class Shelf:
                 self._place(effect)
             case fx.PublishSlot(serial, charged, payload_bytes, cost_us):
                 slot = self._slots[serial]
-                self.recency.touch(slot, now_ns())
+                self.recency.begin(slot, now_ns())
                 figures = {"charged_bytes": charged, "payload_bytes": payload_bytes}
                 published = self.index.publish(slot, **figures, cost_us=cost_us)
                 assert published is not None, "core and index disagree about the fence"

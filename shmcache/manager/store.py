@@ -40,7 +40,6 @@ class Store:
 
     def __init__(self, policy: Policy, entries: Entries, emit: Callable[[fx.Effect], None]) -> None:
         self.entries = entries
-        self.evictions = 0
         self._policy = policy
         self._emit = emit
         self._allocations: dict[int, _Allocation] = {}
@@ -133,7 +132,7 @@ class Store:
         In the latter case mapped ones are retired, so that their bytes come back when their readers let go and a later
         alloc finds room; but no more of them than that takes.
         """
-        mapped = self._use.mapped
+        mapped, reason = self._use.mapped, self._reason(asked)
         # When only slots are short, a row goes before a grammar.
         is_crowd_only = self._shortage_bytes(asked) <= 0 and asked.tier is not Tier.VOCABULARY
         tier = Tier.RULE if is_crowd_only and self.entries.ready(Tier.RULE) else asked.tier
@@ -151,11 +150,18 @@ class Store:
             for entry in order[len(chosen) :]:
                 if shortage_bytes <= 0:
                     break
-                self.evict(entry)
+                self.evict(entry, reason)
                 shortage_bytes -= entry.charged_bytes
             return []
-        self._count_evictions(len(chosen))
+        for entry in chosen:
+            self._note_eviction(entry, reason)
         return chosen
+
+    def _reason(self, asked: ev.AllocAsked) -> str:
+        """Why this alloc needs others to go."""
+        if self.entries.shortage_bytes(asked.tier, asked.segment_bytes) > 0:
+            return "limit"
+        return "entries" if self._is_crowded(asked.tier) else "shm_full"
 
     # --- publication -------------------------------------------------------------------------------------------------
 
@@ -212,10 +218,10 @@ class Store:
                 self.retire(entry)
         return generation
 
-    def evict(self, entry: Entry) -> None:
-        """Retires a READY entry, and counts that."""
+    def evict(self, entry: Entry, reason: str) -> None:
+        """Retires a READY entry for one of the reasons in the layout, and counts that."""
         self.retire(entry)
-        self._count_evictions(1)
+        self._note_eviction(entry, reason)
 
     def retire(self, entry: Entry) -> None:
         """Makes an entry a ZOMBIE, if it is not one already, and has it probed."""
@@ -236,7 +242,7 @@ class Store:
             for entry in order:
                 if surplus_bytes <= 0:
                     break
-                self.evict(entry)
+                self.evict(entry, "limit")
                 surplus_bytes -= entry.charged_bytes
 
     def probed(self, event: ev.Probed, peers: frozenset[Peer]) -> None:
@@ -278,9 +284,8 @@ class Store:
                 del self._allocations[worker]
                 self._decide(allocation)
 
-    def _count_evictions(self, count: int) -> None:
-        self.evictions += count
-        self._emit(fx.Count("evictions", count))
+    def _note_eviction(self, entry: Entry, reason: str) -> None:
+        self._emit(fx.EntryEvicted(entry.tier, entry.key, entry.charged_bytes, reason))
 
 
 __all__ = ["ANY_GENERATION", "Peer", "Store"]

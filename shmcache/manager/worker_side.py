@@ -14,9 +14,9 @@ from shmcache.manager import effects as fx
 from shmcache.manager import events as ev
 from shmcache.manager import wire
 from shmcache.manager.client_side import TIERS
-from shmcache.manager.core import VOCABULARY_MISSING, ManagerCore
+from shmcache.manager.core import ManagerCore
 from shmcache.manager.descriptors import close_all
-from shmcache.manager.outcomes import plain_error
+from shmcache.manager.outcomes import VOCABULARY_MISSING, plain_error
 from shmcache.manager.shelf import Shelf
 from shmcache.manager.supervisor import Supervisor, WorkerProcess
 from shmcache.memory.layout import Tier

@@ -27,6 +27,8 @@ COUNT_MAX = 1 << 62
 UNLIMITED = -1
 """The limit in bytes that means none."""
 
+_POSITIONS = {name: layout.COUNTERS + offset for offset, name in enumerate(layout.COUNTER_NAMES)}
+
 
 @dataclass(frozen=True, slots=True)
 class ManagerRecord:
@@ -118,8 +120,7 @@ class ControlReader:
 
     def counters(self) -> dict[str, int]:
         """The manager's counters, by the names in :data:`layout.COUNTER_NAMES`."""
-        start = layout.COUNTERS
-        return {name: self.words[start + offset] for offset, name in enumerate(layout.COUNTER_NAMES)}
+        return {name: self.words[position] for name, position in _POSITIONS.items()}
 
 
 class ControlWriter(ControlReader):
@@ -163,9 +164,13 @@ class ControlWriter(ControlReader):
         steps.store(self.words, layout.RETIRED_BYTES, totals.retired_bytes)
 
     def count(self, counter: str, change: int = 1) -> None:
-        """Adds to a counter of :data:`layout.COUNTER_NAMES`; only ``in_flight`` goes down."""
-        position = layout.COUNTERS + layout.COUNTER_NAMES.index(counter)
+        """Adds to a counter of :data:`layout.COUNTER_NAMES`; only gauges go down."""
+        position = _POSITIONS[counter]
         steps.store(self.words, position, max(0, self.words[position] + change))
+
+    def set_gauge(self, gauge: str, value: int) -> None:
+        """Sets one of :data:`layout.GAUGE_NAMES`."""
+        steps.store(self.words, _POSITIONS[gauge], value)
 
     def next_serial(self) -> int:
         """A serial that was never given out before and never will be again."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-CONTROL_LAYOUT_VERSION = 1
+CONTROL_LAYOUT_VERSION = 2
 CONTROL_MAGIC = int.from_bytes(b"shmcCTL\0", "little")
 RECENCY_MAGIC = int.from_bytes(b"shmcRDR\0", "little")
 WORD_MASK = (1 << 64) - 1
@@ -49,20 +49,29 @@ ENTRIES = 43
 FILLING_BYTES = 46
 RETIRED_BYTES = 47
 
+GAUGE_NAMES = ("in_flight", "waiters", "clients")
+"""Compiles that somebody waits for, requests that wait, connected clients: of the manager that is there now."""
+
+EVICTION_REASONS = ("limit", "entries", "shm_full", "request")
+"""The tier's limit in bytes, the number of entries, a full file system, or somebody who asked for it."""
+
+REFUSAL_CODES = ("SOURCE_ERROR", "UNSUPPORTED", "LIMIT", "MANAGER_UNAVAILABLE", "OTHER")
+"""Codes under which requests that were answered with an error are counted; OTHER stands for all that have no name."""
+
+COMPILE_SECONDS_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+"""Upper ends of the buckets of the histogram of compile times; one more bucket has the rest."""
+
 COUNTERS = 56
 COUNTER_NAMES = (
-    "hit",
-    "miss",
-    "coalesced",
-    "started",
-    "succeeded",
-    "refused",
-    "failed",
-    "fenced",
-    "in_flight",
-    "evictions",
+    *("hit", "local_hit", "miss", "coalesced", "private"),
+    *("started", "succeeded", "refused", "failed", "fenced"),
+    *GAUGE_NAMES,
+    *(f"evicted_{reason}" for reason in EVICTION_REASONS),
+    *(f"refused_{code}" for code in REFUSAL_CODES),
+    *(f"seconds_{bucket}" for bucket in range(len(COMPILE_SECONDS_BOUNDS) + 1)),
+    "compile_us",
 )
-"""``hit`` and ``miss`` are those of clients that are gone; the living ones have their rows in the recency segment."""
+"""``hit`` to ``private`` are those of clients that are gone; the living ones have their rows in the recency segment."""
 
 FINGERPRINTS = 512
 """The fingerprint array starts on the second page."""
@@ -91,7 +100,10 @@ ROW_COUNT_DEFAULT = 1_024
 ROW_COUNT_MAX = 1 << 16
 
 RECENCY_SLOTS = 16
-"""First recency word; the words before it are magic, layout version, instance, slot count, row count."""
+"""First recency word; the words before it are magic, layout version, instance, slot count, row count.
+
+One word a slot, when it was last used, and after those one word a slot, how often.
+"""
 ROW_WORDS = 8
 """A client's counter row fills one cache line: its five counters and three spare words."""
 ROW_HITS = 0
@@ -143,9 +155,14 @@ def control_size_bytes(home_count: int) -> int:
     return (8 * (records_start(home_count) + RECORD_WORDS * slot_count(home_count)) + 4095) & ~4095
 
 
+def uses_start(home_count: int) -> int:
+    """First of the words of the recency segment that count uses."""
+    return RECENCY_SLOTS + slot_count(home_count)
+
+
 def rows_start(home_count: int) -> int:
     """First word of the first client row in the recency segment."""
-    return (RECENCY_SLOTS + slot_count(home_count) + 7) & ~7
+    return (RECENCY_SLOTS + 2 * slot_count(home_count) + 7) & ~7
 
 
 def recency_size_bytes(home_count: int, row_count: int) -> int:

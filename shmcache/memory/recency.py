@@ -1,7 +1,8 @@
 """The recency segment: what readers tell the manager without asking it.
 
-Owns one word a slot (when it was last hit) and one row of counters a client. Must never be trusted: any process of
-the user writes here, so everything read is bounded and decides at most what is evicted first or what a statistic shows.
+Owns two words a slot (when it was last used, and how often) and one row of counters a client. Must never be trusted:
+any process of the user writes here, so everything read is bounded and decides at most what is evicted first or what a
+statistic shows.
 """
 
 from __future__ import annotations
@@ -36,6 +37,16 @@ class ClientCounts:
     private_compiles: int = 0
     coalesced: int = 0
 
+    def by_counter(self) -> dict[str, int]:
+        """The counts under the names that the manager's counters have."""
+        return {
+            "hit": self.hits,
+            "local_hit": self.local_hits,
+            "miss": self.misses,
+            "coalesced": self.coalesced,
+            "private": self.private_compiles,
+        }
+
 
 class Recency:
     """The mapped recency segment of one control segment, readable and writable by every process of the user."""
@@ -50,15 +61,29 @@ class Recency:
             raise SegmentError("the recency segment belongs to another control segment")
         self.row_count = control.row_count
         self._slot_count = control.slot_count
+        self._uses_start = layout.uses_start(control.home_count)
         self._rows_start = layout.rows_start(control.home_count)
 
-    def touch(self, slot: int, now_ns: int) -> None:
-        """Notes a hit of the slot at that monotonic time, in nanoseconds."""
+    def begin(self, slot: int, now_ns: int) -> None:
+        """Notes that the slot has a new entry, which nobody used yet."""
         steps.store(self.words, layout.RECENCY_SLOTS + slot, now_ns)
+        steps.store(self.words, self._uses_start + slot, 0)
+
+    def touch(self, slot: int, now_ns: int) -> None:
+        """Notes a use of the slot at that monotonic time, in nanoseconds. Of uses at the same time some may be lost."""
+        words = self.words
+        position = self._uses_start + slot
+        steps.store(words, layout.RECENCY_SLOTS + slot, now_ns)
+        steps.store(words, position, words[position] + 1 & layout.WORD_MASK)
 
     def last_used_ns(self, slot: int, now_ns: int) -> int:
         """When the slot was last hit, in monotonic nanoseconds, never later than ``now_ns``."""
         return min(int(self.words[layout.RECENCY_SLOTS + slot]), now_ns)
+
+    def uses(self, slot: int) -> int:
+        """How often the slot's entry was used, about; an impossible value counts as 0."""
+        uses: int = self.words[self._uses_start + slot]
+        return uses if uses <= COUNT_MAX else 0
 
     def row(self, row: int) -> memoryview:
         """The eight words of one client's row, writable."""

@@ -18,6 +18,7 @@ from shmcache.rows.arrays import (
     ACCEPTED,
     FRONT_FULL,
     NO_NODE,
+    NO_STATE,
     OK,
     OVERFLOWED,
     STACKS_FULL,

@@ -18,7 +18,7 @@ import pytest
 
 from shmcache.client import GrammarCache
 from shmcache.client.attachment import Attachment
-from shmcache.errors import LimitError, ManagerUnavailable, SourceError, UnsupportedError
+from shmcache.errors import LimitError, ManagerUnavailable, SourceError
 from shmcache.grammar.key import Source
 from shmcache.image.image import write_image
 from shmcache.manager.client_messages import Cancel, Clear, Compile, Evict, Fetch, Hello, Refused
@@ -78,8 +78,8 @@ def test_every_kind_of_source(manager: FakeManager, client: Client) -> None:
     cache = client()
     assert _same(cache.compile_regex("a"), Source.regex("a"))
     assert _same(cache.compile_grammar('top ::= "a"', "top"), Source.ebnf('top ::= "a"', "top"))
-    with pytest.raises(UnsupportedError):
-        cache.compile_structural_tag({"type": "structural_tag"})
+    tag = {"format": {"type": "tag", "begin": "<", "content": {"type": "any_text"}, "end": ">"}}
+    assert _same(cache.compile_structural_tag(tag), Source.structural_tag(tag))
 
 
 def test_a_raw_name_of_one_kind_is_not_one_of_another(manager: FakeManager, client: Client) -> None:

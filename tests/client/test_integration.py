@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 
 from shmcache.client import GrammarCache
-from shmcache.errors import LimitError, SourceError
+from shmcache.errors import LimitError, SourceError, UnsupportedError
 from shmcache.grammar.key import Source
+from shmcache.matcher.matcher import GrammarMatcher
 from shmcache.memory.check import check
 from shmcache.memory.control import open_control_reader
 from shmcache.memory.election import holder_pid
@@ -81,6 +83,24 @@ def test_a_clear_by_one_process_is_seen_by_all(cache: GrammarCache, start: Calla
     assert cache.compile_regex("ab+").generation == 2
     assert cache.stats()["entries"]["grammar"] == 1
     assert cache.get_cache_size_bytes() == cache.compile_regex("ab+").memory_size_bytes
+
+
+def test_structural_tags_are_compiled_once_for_all(cache: GrammarCache) -> None:
+    structures = [{"begin": "<f=a>", "schema": {"type": "integer"}, "end": "</f>"}]
+    older = {"type": "structural_tag", "structures": structures, "triggers": ["<f="]}
+    grammar = cache.compile_structural_tag(json.dumps(older))
+    assert grammar.generation == 1
+    assert cache.compile_structural_tag(json.dumps(older)) is grammar
+    assert cache.compile_structural_tag(structures, ["<f="]) is grammar
+    assert grammar.key == Source.structural_tag(older).key(VOCABULARY.fingerprint)
+    matcher = GrammarMatcher(grammar)
+    assert matcher.accept_string("ab<f=a>12</f>ab")
+    assert matcher.is_completed()
+    assert not matcher.accept_string("<f=b")
+    with pytest.raises(UnsupportedError) as caught:
+        cache.compile_structural_tag({"format": {"type": "grammar", "grammar": "start: x", "syntax": "lark"}})
+    assert (caught.value.feature, caught.value.pointer) == ("syntax lark", "/format/syntax")
+    assert cache.stats()["entries"]["grammar"] == 1
 
 
 def test_a_manager_killed_is_replaced_and_nothing_is_lost(

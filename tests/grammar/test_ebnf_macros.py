@@ -44,6 +44,7 @@ CASES = [
     ('root ::= TagDispatch(("<a>", r), excludes=("x"))' + X, ["<a>x", "q"], ["x", "<a>xx"]),
     ('root ::= TagDispatch(("abc", r), excludes=("b"))' + X, ["ac", "a"], ["abcx", "b"]),
     ('root ::= TagDispatch(("abc", r), excludes=("zab", "cx"))' + X, ["abcx", "yabcx"], ["zab", "zabcx", "cx"]),
+    ('root ::= TagDispatch(("a", r), excludes=("baa"))' + X, ["bax", "bbax"], ["ba", "bab", "baa"]),
     ("root ::= TagDispatch()", ["", "anything"], []),
     ('root ::= TagDispatch(loop_after_dispatch=false, ("a", root),)', ["", "aaa", "bab"], []),
     ('root ::= TagDispatch(("a", r), excludes=("z",)) "z" | "w"' + X, ["z", "qaxz", "w"], ["", "qz z", "az"]),

@@ -16,7 +16,7 @@ from shmcache.grammar import schema_keywords as roles
 from shmcache.grammar.canonical_json import canonical_json, parse_json
 from shmcache.grammar.key import Source
 from shmcache.grammar.schema_keywords import ANNOTATIONS
-from shmcache.limits import SCHEMA_DEPTH_MAX, SOURCE_BYTES_MAX, STATES_MAX
+from shmcache.limits import SCHEMA_DEPTH_MAX, SOURCE_BYTES_MAX, STATES_MAX, Budget
 
 FINGERPRINT = bytes(32)
 PROPERTIES: dict[str, Any] = {
@@ -109,7 +109,7 @@ def test_annotations_are_kept_where_they_are_names_or_data() -> None:
 
 def test_plain_data_and_text_are_one_source() -> None:
     text = '{"enum": [1, 1.0, 1e3, 12345678901234567890123, "\\u20ac", [], {}, {"a": [null, true]}]}'
-    plain = {"enum": (1, 1.0, 1000.0, 12345678901234567890123, "€", [], {}, {"a": [None, True]})}
+    plain: dict[str, Any] = {"enum": (1, 1.0, 1000.0, 12345678901234567890123, "€", [], {}, {"a": [None, True]})}
     assert Source.json_schema(text.replace("1e3", "1000.0")) == Source.json_schema(plain)
     assert Source.json_schema(text).text.startswith('{"enum":[1,1.0,1E+3,12345678901234567890123,"€"')
 
@@ -305,3 +305,128 @@ def test_an_option_that_asks_for_too_many_characters_is_a_limit_error(name: str)
         with pytest.raises(LimitError) as caught:
             key_of(SCHEMA, **{name: count})
         assert caught.value.limit == "states"
+
+
+TAG: dict[str, Any] = {
+    "type": "tag",
+    "begin": "<f>",
+    "content": {"type": "json_schema", "json_schema": SCHEMA, "style": "qwen_xml"},
+    "end": ["</f>", "</f>\n"],
+}
+
+
+def key_of_tag(tag_format: Any) -> bytes:
+    return Source.structural_tag({"type": "structural_tag", "format": tag_format}).key(FINGERPRINT)
+
+
+def with_schema(schema: Any) -> dict[str, Any]:
+    return {**TAG, "content": {"type": "json_schema", "json_schema": schema, "style": "qwen_xml"}}
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        dict(reversed(TAG.items())),
+        {**TAG, "content": {**TAG["content"], "max_whitespace_cnt": None, "excludes": None}},
+        with_schema({"title": "t", "description": "d", "examples": [1], **SCHEMA}),
+        with_schema(dict(reversed(SCHEMA.items()))),
+    ],
+)
+def test_same_key_of_structural_tags(same: Any) -> None:
+    text = json.dumps({"format": same, "type": "structural_tag"}, indent=2)
+    assert key_of_tag(same) == key_of_tag(TAG) == Source.structural_tag(text).key(FINGERPRINT)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {**TAG, "end": ["</f>\n", "</f>"]},
+        {**TAG, "begin": "<f> "},
+        with_schema({**SCHEMA, "properties": dict(reversed(PROPERTIES.items()))}),
+        with_schema({**SCHEMA, "properties": {**PROPERTIES, "title": {}}}),
+        with_schema({**SCHEMA, "const": None}),
+    ],
+)
+def test_other_key_of_structural_tags(other: Any) -> None:
+    assert key_of_tag(other) != key_of_tag(TAG)
+
+
+def test_an_annotation_that_a_schema_in_a_tag_refers_to_is_kept() -> None:
+    schema = {"$ref": "#/examples/0", "examples": [{"type": "null"}]}
+    text = Source.structural_tag({"format": {"type": "json_schema", "json_schema": schema}}).text
+    assert '"examples":[{"type":"null"}]' in text
+
+
+STRUCTURES: list[dict[str, Any]] = [
+    {"begin": "<f=a>", "schema": {"type": "integer"}, "end": "</f>"},
+    {"begin": "<f=b>", "schema": {"type": "null"}, "end": "</f>"},
+]
+
+
+def test_the_older_interface_is_the_older_form() -> None:
+    older = Source.structural_tag({"type": "structural_tag", "structures": STRUCTURES, "triggers": ["<f="]})
+    assert Source.structural_tag(STRUCTURES, ["<f="]) == older
+    as_text = [{**one, "schema": json.dumps(one["schema"])} for one in STRUCTURES]
+    assert Source.structural_tag(as_text, ("<f=",)) == older
+    with pytest.raises(SourceError):
+        Source.structural_tag(STRUCTURES, "<f=")
+
+
+def test_the_older_form_is_the_same_grammar_as_the_newer() -> None:
+    tags = [
+        {"begin": one["begin"], "content": {"type": "json_schema", "json_schema": one["schema"]}, "end": one["end"]}
+        for one in STRUCTURES
+    ]
+    newer = Source.structural_tag({"format": {"type": "triggered_tags", "triggers": ["<f="], "tags": tags}})
+    older = Source.structural_tag({"structures": STRUCTURES, "triggers": ["<f="]})
+    assert older.grammar(Budget()) == newer.grammar(Budget())
+
+
+def test_pydantic_objects_stand_for_their_documents() -> None:
+    pydantic = pytest.importorskip("pydantic")
+    item = pydantic.create_model(
+        "Item", begin=(str, ...), schema_=(dict[str, Any], pydantic.Field(alias="schema")), end=(str, ...)
+    )
+    older = Source.structural_tag(STRUCTURES, ["<f="])
+    assert Source.structural_tag([item(**one) for one in STRUCTURES], ["<f="]) == older
+    model = pydantic.create_model("Point", x=(int, ...))
+    with_model = Source.structural_tag([{**STRUCTURES[0], "schema": model}], ["<f="])
+    assert with_model == Source.structural_tag([{**STRUCTURES[0], "schema": model.model_json_schema()}], ["<f="])
+    newer = pydantic.create_model("Newer", type=(str, "structural_tag"), format=(dict[str, Any], ...))
+    assert Source.structural_tag(newer(format=TAG)).key(FINGERPRINT) == key_of_tag(TAG)
+    inner = pydantic.create_model("Inner", type=(str, ...), value=(str, ...), excludes=(list[str] | None, None))
+    constant = {"type": "const_string", "value": "x"}
+    assert key_of_tag(inner(**constant)) == key_of_tag(constant)
+
+
+class OnlyText:
+    """What offers its JSON and nothing else."""
+
+    def model_dump_json(self) -> str:
+        return json.dumps({"format": TAG, "type": "structural_tag"})
+
+
+def test_objects_with_json_of_their_own_are_read() -> None:
+    assert Source.structural_tag(OnlyText()).key(FINGERPRINT) == key_of_tag(TAG)
+
+
+@pytest.mark.parametrize("tag", [None, 1, [], "[]", object(), {"format": object()}, {"structures": object()}, dict])
+def test_what_is_no_structural_tag_is_refused(tag: Any) -> None:
+    with pytest.raises(SourceError):
+        Source.structural_tag(tag).grammar(Budget())
+
+
+@pytest.mark.parametrize(
+    ("tag_format", "depends"),
+    [
+        ({"type": "regex", "pattern": r"\p{Lu}"}, True),
+        ({"type": "json_schema", "json_schema": {"pattern": "(?i:x)"}}, True),
+        ({"type": "regex", "pattern": "[a-z]"}, False),
+    ],
+)
+def test_the_version_of_unicode_enters_the_key_of_structural_tags(
+    tag_format: Any, depends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = key_of_tag(tag_format)
+    monkeypatch.setattr("unicodedata.unidata_version", "99.0.0")
+    assert (key_of_tag(tag_format) != before) is depends

@@ -357,8 +357,10 @@ def test_the_real_compiler(namespace: str) -> None:
         mapping = asker.wait(request).mapping
         assert mapping is not None
         from shmcache.compiler import compile_image
+        from shmcache.image.attached_source import attach_source
         from shmcache.limits import Budget
 
-        assert bytes(mapping.payload) == compile_image(source, asker._vocabulary, budget=Budget())
+        image = compile_image(source, asker._vocabulary, budget=Budget())
+        assert bytes(mapping.payload) == attach_source(image, source.to_bytes())
         false = asker.send(wire.Compile, "grammar", key("false"), fingerprint, source.to_bytes())
         assert asker.wait(false).code == "KEY_MISMATCH"

@@ -14,7 +14,7 @@ from shmcache.manager import effects as fx
 from shmcache.manager import events as ev
 from shmcache.manager.core import ManagerCore, Restored
 from shmcache.manager.policy import Limits, Policy
-from shmcache.memory.layout import SlotState, Tier
+from shmcache.memory.layout import EVICTION_REASONS, SlotState, Tier
 
 PAGE = 4096
 VOCABULARY = b"V" * 32
@@ -312,6 +312,11 @@ class World:
                 self.committed[worker, request] = outcome
             case fx.Count(counter, change):
                 self.counts[counter] += change
+            case fx.CompileEnded(tier):
+                self.counts[effect.outcome] += tier is Tier.GRAMMAR
+            case fx.EntryEvicted(_, _, _, reason):
+                assert reason in EVICTION_REASONS
+                self.counts["evictions"] += 1
             case _:
                 self._tell(effect.client, effect.request, effect)
         return []

@@ -13,9 +13,9 @@ from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Regular, Se
 from shmcache.limits import Budget
 from shmcache.regular.dfa import Dfa
 from shmcache.regular.operations import repeat
-from shmcache.rows.arrays import ACCEPTED, UNCERTAIN
+from shmcache.rows.arrays import ACCEPTED, FRONT_FULL, NO_STATE, OK, UNCERTAIN
 from shmcache.rows.equivalence import state_rounds
-from shmcache.rows.stacks import StackTable, front
+from shmcache.rows.stacks import StackTable, front, fronts
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.reference import configurations
 from tests.reference.configurations import TooAmbiguousError, initial
@@ -35,26 +35,46 @@ from tests.rows.support import (
 
 pytestmark = pytest.mark.reference
 
+NO_ROUNDS = np.zeros((0, 0), dtype=np.int32)
 A, B, C = Literal(b"a"), Literal(b"b"), Literal(b"c")
 
 
-def walk(automaton: GrammarAutomaton, stacks: StackTable, vocabulary: Vocabulary, state: int) -> tuple[set[int], ...]:
-    from shmcache.rows.kernels import OK, STACKS_FULL, walk_trie
+def verdicts_of(
+    automaton: GrammarAutomaton,
+    stacks: StackTable,
+    vocabulary: Vocabulary,
+    state: int,
+    base: int = NO_STATE,
+    rounds: npt.NDArray[np.int32] = NO_ROUNDS,
+    status_expected: int = OK,
+) -> dict[int, int]:
+    """The verdicts that the kernel reports, by token, in the order of the trie."""
+    from shmcache.rows.kernels import STACKS_FULL, walk_trie
 
-    count = vocabulary.trie.token_count
-    accepted, uncertain = np.zeros(count, dtype=np.int32), np.zeros(count, dtype=np.int32)
-    room = front(vocabulary.trie.longest_token_bytes)
+    trie = vocabulary.trie
+    positions, verdicts = np.zeros(trie.token_count, dtype=np.int32), np.zeros(trie.token_count, dtype=np.uint8)
+    entry = np.array([state], dtype=np.int32), np.zeros(1, dtype=np.int32)
+    first = automaton.states_of(int(automaton.rule_of_state[state])).start
+    rooms = fronts(trie.longest_token_bytes)
     status = STACKS_FULL
     while status == STACKS_FULL:
-        accepted_count, uncertain_count, status = walk_trie(
-            automaton_arrays(automaton), stacks.arrays, trie_arrays(vocabulary), state, room, accepted, uncertain
-        )
+        arrays = automaton_arrays(automaton), stacks.arrays, trie_arrays(vocabulary)
+        count, status = walk_trie(*arrays, *entry, base, rounds, first, rooms, positions, verdicts)
         if status == STACKS_FULL:
             stacks.grow()
-    assert status == OK
-    places = accepted[:accepted_count].tolist(), uncertain[:uncertain_count].tolist()
-    assert all(part == sorted(set(part)) for part in places), "in the order of the trie"
-    return tuple({int(vocabulary.trie.token_order[place]) for place in part} for part in places)
+    assert status == status_expected
+    places = positions[:count].tolist()
+    assert places == sorted(set(places)), "in the order of the trie"
+    return dict(zip(trie.token_order[places].tolist(), verdicts[:count].tolist(), strict=True))
+
+
+def walk(automaton: GrammarAutomaton, stacks: StackTable, vocabulary: Vocabulary, state: int) -> tuple[set[int], ...]:
+    found = verdicts_of(automaton, stacks, vocabulary, state)
+    assert set(found.values()) <= {ACCEPTED, UNCERTAIN}
+    accepted, uncertain = (
+        {token for token, verdict in found.items() if verdict == one} for one in (ACCEPTED, UNCERTAIN)
+    )
+    return accepted, uncertain
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -102,16 +122,7 @@ def difference(
     automaton: GrammarAutomaton, vocabulary: Vocabulary, state: int, base: int, rounds: npt.NDArray[np.int32]
 ) -> dict[int, int]:
     """Tokens on which the state may differ from the base, and its verdict on them."""
-    from shmcache.rows.kernels import walk_difference
-
-    trie = vocabulary.trie
-    positions, verdicts = np.zeros(trie.token_count, dtype=np.int32), np.zeros(trie.token_count, dtype=np.uint8)
-    room = front(trie.longest_token_bytes)
-    arrays = automaton_arrays(automaton), trie_arrays(vocabulary)
-    count = walk_difference(*arrays, state, base, rounds, 0, room, positions, verdicts)
-    places = positions[:count].tolist()
-    assert places == sorted(set(places))
-    return dict(zip(trie.token_order[places].tolist(), verdicts[:count].tolist(), strict=True))
+    return verdicts_of(automaton, StackTable(), vocabulary, state, base, rounds)
 
 
 def row_from(base: Row, changed: dict[int, int]) -> Row:
@@ -146,6 +157,40 @@ def test_walk_difference(seed: int) -> None:
             saved += vocabulary.trie.token_count - len(changed)
     assert min(met.values()) > 5
     assert saved > 100, "the walk stops where both are in the same state"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_walk_difference_in_rules_that_call(seed: int) -> None:
+    """The same where states call other rules, and are followed into them."""
+    rng = Random(seed)
+    saved = walks = 0
+    for _ in range(30):
+        vocabulary = random_vocabulary(rng)
+        automaton = automaton_of(random_grammar(rng))
+        if automaton is None or not len(automaton.call_rule):
+            continue
+        calling = sorted(
+            {int(automaton.rule_of_state[one]) for one in range(automaton.state_count) if calls(automaton, one)}
+        )
+        rule = rng.choice(calling)
+        states = automaton.states_of(rule)
+        rounds = state_rounds(automaton, rule, vocabulary.trie.longest_token_bytes, Budget())
+        for walked in range(6):
+            state, base = rng.choice(states), rng.choice(states)
+            try:
+                row, base_row = (row_of(automaton, one, vocabulary) for one in (state, base))
+            except TooAmbiguousError:
+                continue
+            changed = difference(automaton, vocabulary, state, base, rounds[: walked % 2 * 100])
+            assert row_from(base_row, changed) == row
+            saved += vocabulary.trie.token_count - len(changed)
+            walks += 1
+    assert walks > 20
+    assert saved > 100
+
+
+def calls(automaton: GrammarAutomaton, state: int) -> bool:
+    return bool(automaton.call_offset[state] != automaton.call_offset[state + 1])
 
 
 def test_walk_difference_stops_only_where_no_byte_that_is_left_can_tell() -> None:
@@ -301,9 +346,9 @@ def test_a_level_that_is_too_wide_is_reported(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(TooAmbiguousError):
         resolved(automaton, stacks, vocabulary, order, state, node, np.zeros(0, dtype=np.uint8))
     (first, *_) = (state for state in range(automaton.state_count) if (97, 97) in bytes_of(automaton, state))
-    accepted, uncertain = walk(automaton, stacks, vocabulary, first)
-    assert 0 in accepted
-    assert {2, 3} <= uncertain, "where a level overflows its tokens are left to the matcher"
+    verdicts = verdicts_of(automaton, stacks, vocabulary, first, status_expected=FRONT_FULL)
+    assert verdicts[0] == ACCEPTED
+    assert verdicts[2] == verdicts[3] == UNCERTAIN, "where a level overflows its tokens are left to the matcher"
 
 
 def bytes_of(automaton: GrammarAutomaton, state: int) -> list[tuple[int, int]]:

@@ -37,7 +37,7 @@ def test_a_compilation_is_announced_once(cold: Path) -> None:
 @pytest.mark.reference
 def test_what_is_cached_is_loaded_in_silence(cold: Path) -> None:
     cold.mkdir()
-    for kernel in ("advance", "resolve_tokens", "walk_trie", "walk_difference", "open_level"):
+    for kernel in ("advance", "resolve_tokens", "walk_trie", "open_level"):
         (cold / f"kernels.{kernel}-1.py311.nbi").touch()
     lines: list[str] = []
     warm_up(lines.append)

@@ -25,18 +25,26 @@ STATS_SHAPE = {
     "epoch": int,
     "limit_bytes": int,
     "charged_bytes": {"grammar": int, "rule": int, "vocabulary": int, "total": int},
+    "filling_bytes": int,
     "retired_bytes": int,
     "entries": {"grammar": int, "rule": int, "vocabulary": int},
     "lookups": {"hit": int, "miss": int, "coalesced": int},
+    "local_hits": int,
     "compiles": {"started": int, "succeeded": int, "refused": int, "failed": int, "fenced": int},
     "compiles_in_flight": int,
+    "waiters": int,
+    "private_compiles": int,
+    "compile_seconds": {"bounds": list, "counts": list, "sum": float},
+    "refusals": {"SOURCE_ERROR": int, "UNSUPPORTED": int, "LIMIT": int, "MANAGER_UNAVAILABLE": int, "OTHER": int},
     "evictions": int,
+    "evictions_by_reason": {"limit": int, "entries": int, "shm_full": int, "request": int},
     "workers": list,
     "clients": list,
+    "clients_connected": int,
     "shm_free_bytes": int,
     "manager": {"pid": object, "state": str},
 }
-"""DESIGN.md §8, as types."""
+"""What ``stats()`` has, as types."""
 
 
 def invoke(*arguments: str) -> Result:
@@ -108,3 +116,28 @@ def ended(process: subprocess.Popen[str], number: signal.Signals) -> tuple[str, 
     """All that a process printed, after it was sent a signal and has ended."""
     process.send_signal(number)
     return process.communicate(timeout=PROCESS_SECONDS_MAX)
+
+
+@contextmanager
+def serving_metrics(namespace: str) -> Iterator[str]:
+    """``shmcache metrics --listen`` as a process; its address. It ends in order."""
+    process = subprocess.Popen(
+        command("metrics", "--namespace", namespace, "--listen", "0", "--json"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        text = ""
+        while not text.endswith("}\n"):
+            line = process.stdout.readline()
+            assert line, process.communicate()[1]
+            text += line
+        yield str(json.loads(text)["address"])
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=PROCESS_SECONDS_MAX)[1] == ""
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()

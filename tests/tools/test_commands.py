@@ -19,8 +19,7 @@ from shmcache_tools.own_manager import own_manager
 from tests.conftest import stop_process
 from tests.tools.support import BYTES, STATS_SHAPE, check_columns, check_shape, command, document, invoke, run
 
-READING = ("status", "ls", "clear", "verify", "gc")
-WITH_JSON = ("serve", "status", "ls", "clear", "verify", "gc", "doctor", "bench")
+WITHOUT_A_CACHE = ("status", "ls", "show 00", "evict 00", "clear", "verify", "gc")
 PATTERNS = ("ab*c", "x{3}", "[0-9]+")
 
 
@@ -50,7 +49,7 @@ def test_help_has_an_example_and_fits_the_terminal(name: str | None) -> None:
     if name is None:
         assert all(f"  {command_name} " in result.output for command_name in COMMANDS)
     else:
-        assert ("--json" in result.output) == (name in WITH_JSON)
+        assert ("--json" in result.output) == (name != "demo")
 
 
 def test_no_command_shows_the_help() -> None:
@@ -88,14 +87,15 @@ def test_the_version() -> None:
 # --- without a cache --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", READING)
+@pytest.mark.parametrize("name", WITHOUT_A_CACHE)
 def test_without_a_cache(name: str, namespace: str) -> None:
-    result = run(name, "--namespace", namespace)
+    result = run(*name.split(), "--namespace", namespace)
     assert result.returncode == 4
     assert result.stdout == ""
     assert "MANAGER_UNAVAILABLE" in result.stderr
+    assert "remedy: " in result.stderr
     check_columns(result.stderr)
-    as_json = run(name, "--namespace", namespace, "--json")
+    as_json = run(*name.split(), "--namespace", namespace, "--json")
     assert as_json.returncode == 4
     assert document(as_json.stdout)["error"]["code"] == "MANAGER_UNAVAILABLE"
 
@@ -145,7 +145,7 @@ def test_ls(cache: tuple[Namespace, GrammarCache], filled: Namespace) -> None:
     assert all(item["cost_us"] > 0 and item["idle_seconds"] >= 0 for item in grammars)
 
 
-@pytest.mark.parametrize("order", ["bytes", "cost", "idle", "key"])
+@pytest.mark.parametrize("order", ["bytes", "cost", "age", "idle", "hits", "mapped", "key"])
 def test_ls_in_every_order(filled: Namespace, order: str) -> None:
     result = invoke("ls", "-n", filled.name, "--sort", order, "--all", "--json")
     assert result.exit_code == 0

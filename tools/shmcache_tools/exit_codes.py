@@ -22,10 +22,18 @@ class ExitCode(IntEnum):
     FINDINGS = 6
 
 
+class NotFoundError(ShmCacheError):
+    """Nothing in the cache is what was asked for."""
+
+    code = "NOT_FOUND"
+
+
 def exit_code_of(error: ShmCacheError) -> ExitCode:
     """The exit code of a command that ended with ``error``."""
     if isinstance(error, ManagerUnavailable):
         return ExitCode.NO_MANAGER
     if isinstance(error, SegmentError):
         return ExitCode.INCOMPATIBLE
+    if isinstance(error, NotFoundError):
+        return ExitCode.NOT_FOUND
     return ExitCode.FAILURE

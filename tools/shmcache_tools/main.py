@@ -1,6 +1,6 @@
 """The ``shmcache`` command.
 
-Owns the group: finding sub-commands, options that they share, and how an error becomes a message and an exit code.
+Owns the group: finding sub-commands, and how an error becomes a message, a remedy and an exit code.
 Must never import what a sub-command needs: ``shmcache status`` starts without a compiler.
 """
 
@@ -10,19 +10,20 @@ import importlib
 import logging
 import os
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from shmcache.errors import ShmCacheError
 from shmcache_tools.exit_codes import ExitCode, exit_code_of
+from shmcache_tools.options import WANTS_JSON
 from shmcache_tools.output import echo_json, wrapped
+from shmcache_tools.remedies import remedy_of
 
-COMMANDS = ("serve", "status", "ls", "clear", "verify", "gc", "doctor", "demo", "bench")
-_WANTS_JSON = "shmcache_tools.json"
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+COMMANDS = (
+    *("serve", "status", "top", "ls", "show", "clear", "evict", "metrics"),
+    *("verify", "gc", "doctor", "demo", "bench"),
+)
 
 
 class LazyGroup(click.Group):
@@ -36,7 +37,9 @@ class LazyGroup(click.Group):
         """The sub-command, or None when there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"shmcache_tools.commands.{cmd_name}").command
+        command: click.Command = importlib.import_module(
+            f"shmcache_tools.commands.{cmd_name.replace('-', '_')}"
+        ).command
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -58,30 +61,9 @@ def _report(ctx: click.Context, error: ShmCacheError) -> None:
     )
     for name, value in error.details.items():
         click.echo(f"  {name}: {value}", err=True)
-    if ctx.meta.get(_WANTS_JSON):
-        echo_json({"error": error.to_plain()})
-
-
-def json_option(function: Function) -> Function:
-    """Adds ``--json``, which gives the command the argument ``as_json``."""
-
-    def remember(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
-        ctx.meta[_WANTS_JSON] = value
-        return value
-
-    return click.option(
-        "--json", "as_json", is_flag=True, callback=remember, help="Print one JSON document instead of text."
-    )(function)
-
-
-def namespace_option(function: Function) -> Function:
-    """Adds ``--namespace``, which gives the command the argument ``namespace`` (None: from the settings)."""
-    return click.option(
-        "-n",
-        "--namespace",
-        metavar="NAME",
-        help="Which cache; each name is a cache of its own.  [default: $SHMCACHE_NAMESPACE, else 'default']",
-    )(function)
+    click.echo(wrapped(f"remedy: {remedy_of(error)}", indent="  "), err=True)
+    if ctx.meta.get(WANTS_JSON):
+        echo_json({"error": {**error.to_plain(), "remedy": remedy_of(error)}})
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
@@ -97,6 +79,9 @@ def main(ctx: click.Context, verbose: bool) -> None:
                                            6 findings
     \b
     Example:     shmcache demo
+    \b
+    Completion:  eval "$(_SHMCACHE_COMPLETE=bash_source shmcache)"
+                 (zsh_source and fish_source for those shells)
     """
     if os.environ.get("NO_COLOR"):
         ctx.color = False

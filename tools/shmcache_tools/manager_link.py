@@ -17,7 +17,19 @@ from typing import Any, TypeVar
 from shmcache.errors import ManagerUnavailable, SegmentError
 from shmcache.manager.channel import Channel
 from shmcache.manager.fields import Message, WireError
-from shmcache.manager.wire import PROTOCOL_VERSION, Clear, Cleared, Hello, Refused, Status, StatusReply, Welcome, expect
+from shmcache.manager.wire import (
+    PROTOCOL_VERSION,
+    Clear,
+    Cleared,
+    Evict,
+    Evicted,
+    Hello,
+    Refused,
+    Status,
+    StatusReply,
+    Welcome,
+    expect,
+)
 from shmcache.memory.names import Namespace
 from shmcache_tools.shared_stats import open_view
 
@@ -64,6 +76,11 @@ class ManagerLink:
         """Opens a new generation, waiting for nothing, and returns it."""
         return self.ask(Clear, Cleared).generation
 
+    def evict(self, key: bytes) -> tuple[int, int]:
+        """Removes the entries of a key from all tiers; how many went, and the bytes charged for them."""
+        evicted = self.ask(lambda request: Evict(request, key), Evicted)
+        return evicted.entries, evicted.charged_bytes
+
 
 @contextmanager
 def manager_link(namespace: Namespace, *, seconds_max: float = ANSWER_SECONDS_MAX) -> Iterator[ManagerLink]:
@@ -82,9 +99,7 @@ def manager_link(namespace: Namespace, *, seconds_max: float = ANSWER_SECONDS_MA
             connection.connect(str(namespace.socket_path))
             connection.settimeout(None)
         except OSError as error:
-            raise ManagerUnavailable(
-                f"no manager of {namespace.name!r} answers at {namespace.socket_path}: start one with `shmcache serve`"
-            ) from error
+            raise ManagerUnavailable(f"no manager of {namespace.name!r} answers at {namespace.socket_path}") from error
         with contextlib.closing(Channel(connection)) as channel:
             link = ManagerLink(channel, seconds_max)
             link.ask(lambda request: Hello(request, PROTOCOL_VERSION, "tool", os.getpid()), Welcome)

@@ -46,6 +46,11 @@ def age_text(seconds: float) -> str:
     return f"{int(seconds / 86_400)} d"
 
 
+def count_text(count: int, one: str, many: str = "") -> str:
+    """``1 entry``, ``3 entries``; without ``many`` the plural has an s."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def limit_text(limit_bytes: int) -> str:
     """A limit in bytes, where a negative one means none."""
     return "none" if limit_bytes < 0 else bytes_text(limit_bytes)

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from shmcache.errors import ManagerUnavailable, SegmentError
-from shmcache.memory import objects
 from shmcache.memory.account import Entry
 from shmcache.memory.control import ControlReader, open_control_reader
 from shmcache.memory.election import holder_pid
 from shmcache.memory.index import IndexReader
-from shmcache.memory.layout import ManagerState, SlotState, Tier
+from shmcache.memory.layout import ManagerState, SlotState
 from shmcache.memory.names import Namespace
 from shmcache.memory.recency import Recency, now_ns, open_recency
+from shmcache.memory.statistics import TIER_NAMES, statistics
 
-TIER_NAMES = {tier: tier.name.lower() for tier in Tier}
+__all__ = ["TIER_NAMES", "SharedView", "open_view"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,38 +43,17 @@ class SharedView:
         last_ns = self.recency.last_used_ns(entry.slot, now)
         return (now - last_ns) / 1e9 if last_ns else None
 
+    def uses(self, entry: Entry) -> int | None:
+        """How often the entry was used, about; None where that is not known."""
+        return None if self.recency is None or entry.state is not SlotState.READY else self.recency.uses(entry.slot)
+
     def stats(self) -> dict[str, Any]:
         """The shape of ``GrammarCache.stats()``; ``workers`` and ``clients``, which only a manager knows, are empty."""
-        totals, counters, manager = self.control.totals(), self.control.counters(), self.control.manager()
         holder = holder_pid(self.namespace)
-        hits, misses, coalesced = counters["hit"], counters["miss"], counters["coalesced"]
-        if self.recency is not None:
-            for row in range(self.recency.row_count):
-                counts = self.recency.counts(row)
-                hits += counts.hits
-                misses += counts.misses
-                coalesced += counts.coalesced
+        manager = self.control.manager()
         state = ManagerState.ABSENT if holder is None else manager.state
-        return {
-            "generation": self.control.generation,
-            "epoch": manager.epoch,
-            "limit_bytes": self.control.limit_bytes,
-            "charged_bytes": {
-                **{TIER_NAMES[tier]: totals.charged_bytes[tier] for tier in Tier},
-                "total": sum(totals.charged_bytes),
-            },
-            "retired_bytes": totals.retired_bytes,
-            "entries": {TIER_NAMES[tier]: totals.entries[tier] for tier in Tier},
-            "lookups": {"hit": hits, "miss": misses, "coalesced": coalesced},
-            "compiles": {name: counters[name] for name in ("started", "succeeded", "refused", "failed", "fenced")},
-            # A count that a dead manager left behind is nobody's compile.
-            "compiles_in_flight": 0 if holder is None else counters["in_flight"],
-            "evictions": counters["evictions"],
-            "workers": [],
-            "clients": [],
-            "shm_free_bytes": objects.free_bytes(),
-            "manager": {"pid": None if holder is None else manager.pid, "state": state.name.lower()},
-        }
+        pid = None if holder is None else manager.pid
+        return statistics(self.control, self.recency, manager_pid=pid, manager_state=state)
 
 
 def open_view(namespace: Namespace) -> SharedView:
@@ -86,9 +65,7 @@ def open_view(namespace: Namespace) -> SharedView:
     try:
         control = open_control_reader(namespace)
     except FileNotFoundError:
-        raise ManagerUnavailable(
-            f"there is no cache named {namespace.name!r}: start one with `shmcache serve`, or let a client start it"
-        ) from None
+        raise ManagerUnavailable(f"there is no cache named {namespace.name!r}") from None
     try:
         recency = open_recency(namespace, control)
     except (FileNotFoundError, SegmentError):

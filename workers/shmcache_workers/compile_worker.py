@@ -19,7 +19,7 @@ from pathlib import Path
 
 from shmcache.errors import LimitError, SegmentError, ShmCacheError
 from shmcache.limits import Budget
-from shmcache.manager import wire
+from shmcache.manager import logs, wire
 from shmcache.manager.channel import Channel, ChannelClosed
 from shmcache.manager.descriptors import close_all
 from shmcache.manager.fields import TEXT_CHARACTERS_MAX
@@ -201,11 +201,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--manager-pid", type=int, required=True)
     parser.add_argument("--namespace", required=True)
     parser.add_argument("--directory", type=Path, required=True, help="the namespace's runtime directory")
+    parser.add_argument("--log-format", choices=logs.FORMATS, default="text")
     parser.add_argument("--compiler", help="module:function to run in place of the compiler")
     options = parser.parse_args(arguments)
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s[%(process)d]: %(message)s"
-    )
+    logs.configure("info", options.log_format, with_process=True)
     if not die_with_parent(options.manager_pid):
         return 1
     # Ctrl-C is for the manager, which ends its workers.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from shmcache.compiler import RuleRows, compile_image
 from shmcache.errors import ShmCacheError
 from shmcache.grammar.key import Source
+from shmcache.image.attached_source import attach_source
 from shmcache.limits import Budget
 from shmcache.rows.warm_up import warm_up
 from shmcache.vocabulary.vocabulary import Vocabulary
@@ -23,7 +24,7 @@ class KeyMismatchError(ShmCacheError):
 
 
 def compile_source(source: bytes, vocabulary: Vocabulary, *, key: bytes, budget: Budget, rule_rows: RuleRows) -> bytes:
-    """The image of ``source`` (as :meth:`Source.to_bytes` makes it), whose key must be ``key``.
+    """The image of ``source`` (as :meth:`Source.to_bytes` makes it), whose key must be ``key``; the source behind it.
 
     Raises :class:`KeyMismatchError` otherwise, so that nobody can put another grammar under somebody's key; and what
     :func:`compile_image` raises.
@@ -34,4 +35,4 @@ def compile_source(source: bytes, vocabulary: Vocabulary, *, key: bytes, budget:
         raise KeyMismatchError(f"no source at all: {error.message}") from error
     if parsed.key(vocabulary.fingerprint) != key:
         raise KeyMismatchError("the source has another key")
-    return compile_image(parsed, vocabulary, budget=budget, rule_rows=rule_rows)
+    return attach_source(compile_image(parsed, vocabulary, budget=budget, rule_rows=rule_rows), source)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from shmcache.grammar.json_schema.arrays import ANY_ARRAY, ArraySet, Contains
 from shmcache.grammar.json_schema.nodes import ANYTHING, NEVER, Node
 from shmcache.grammar.json_schema.numbers import ANY_NUMBER, NumberSet, complement_numbers
-from shmcache.grammar.json_schema.objects import ANY_OBJECT, Layer, Need, ObjectSet
+from shmcache.grammar.json_schema.objects import ANY_OBJECT, Layer, Need, ObjectSet, intersect_unions
 from shmcache.grammar.json_schema.shapes import EVERYTHING, Shape, intersect
 from shmcache.grammar.json_schema.strings import ANY_STRING, StringSet, complement_strings
 from shmcache.limits import Budget
@@ -37,17 +37,17 @@ def complement(shape: Shape, complement_of: ComplementOf, budget: Budget) -> Sha
         (ANY_ARRAY,),
         (ANY_OBJECT,),
     )
-    for one in _failures(shape, complement_of):
+    for one in _failures(shape, complement_of, budget):
         result = intersect(result, one, budget)
     return result
 
 
-def _failures(shape: Shape, complement_of: ComplementOf) -> list[Shape]:
+def _failures(shape: Shape, complement_of: ComplementOf, budget: Budget) -> list[Shape]:
     """For each record, the values that fail it."""
     numbers: list[tuple[NumberSet, ...]] = [complement_numbers(one) for one in shape.numbers]
     strings: list[tuple[StringSet, ...]] = [complement_strings(one) for one in shape.strings]
     arrays = [complement_arrays(one, complement_of) for one in shape.arrays]
-    objects = [complement_objects(one, complement_of) for one in shape.objects]
+    objects = [complement_objects(one, complement_of, budget) for one in shape.objects]
     return [
         *(_but(numbers=one) for one in numbers),
         *(_but(strings=one) for one in strings),
@@ -92,7 +92,7 @@ def having(name: str, node: Node = ANYTHING) -> ObjectSet:
     return ObjectSet(properties=((name, node),), required=(name,))
 
 
-def complement_objects(record: ObjectSet, complement_of: ComplementOf) -> tuple[ObjectSet, ...]:
+def complement_objects(record: ObjectSet, complement_of: ComplementOf, budget: Budget) -> tuple[ObjectSet, ...]:
     """Objects that lack a required member or a needed one, have one that fails, or too few or too many."""
     failing = [without(name) for name in record.required]
     failing.extend(having(name, complement_of(node)) for name, node in record.properties if node != ANYTHING)
@@ -122,6 +122,11 @@ def complement_objects(record: ObjectSet, complement_of: ComplementOf) -> tuple[
         failing.append(ObjectSet(maximum=record.minimum - 1))
     if record.maximum is not None:
         failing.append(ObjectSet(minimum=record.maximum + 1))
+    for union in record.unions:
+        outside: tuple[ObjectSet, ...] = (ANY_OBJECT,)
+        for one in union:
+            outside = intersect_unions(outside, complement_objects(one, complement_of, budget), budget)
+        failing.extend(outside)
     return tuple(failing)
 
 

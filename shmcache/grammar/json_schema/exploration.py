@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from shmcache.errors import UnsupportedError
 from shmcache.grammar.json_schema.arrays import ArraySet, finished_array
 from shmcache.grammar.json_schema.distinct import distinct_array, finite_values
-from shmcache.grammar.json_schema.finishing import finished_object
 from shmcache.grammar.json_schema.names import Names
 from shmcache.grammar.json_schema.nodes import NEVER, Node
 from shmcache.grammar.json_schema.numbers import Numbers
@@ -24,6 +23,7 @@ from shmcache.grammar.json_schema.reader import Reader
 from shmcache.grammar.json_schema.refusals import Refusals
 from shmcache.grammar.json_schema.shapes import Shape
 from shmcache.grammar.json_schema.strings import Strings
+from shmcache.grammar.json_schema.union_finishing import Treatment, finished_objects
 from shmcache.limits import Budget
 
 Place = tuple[Node, int]
@@ -53,6 +53,7 @@ class Exploration:
         budget: Budget,
         *,
         is_strict: bool,
+        treatment: Treatment,
         level_max: int | None = None,
     ) -> None:
         self._reader = reader
@@ -61,6 +62,7 @@ class Exploration:
         self._refusals = refusals
         self._budget = budget
         self._is_strict = is_strict
+        self._treatment = treatment
         self.names = Names(strings, lambda node: reader.shape(node).strings, budget)
         """The sets of names that records hold."""
         self._level_max = level_max
@@ -145,15 +147,23 @@ class Exploration:
     def _finished(self, place: Place) -> Shape:
         shape = self._reader.shape(place[0])
         arrays = [finished_array(one, is_strict=self._is_strict) for one in shape.arrays]
-        objects = [finished_object(one, self.names, is_strict=self._is_strict) for one in shape.objects]
+        object_sets = [
+            finished
+            for one in shape.objects
+            for finished in finished_objects(
+                one,
+                self.names,
+                self._reader.opposite,
+                self._treatment,
+                self._budget,
+                is_strict=self._is_strict,
+            )
+        ]
         array_sets = [self._distinct(one) for one in arrays if one is not None]
-        object_sets = objects
         if self._level_max is not None and place[1] > self._level_max:
             self.was_cut = self.was_cut or bool(array_sets or object_sets)
             array_sets = [replace(one, maximum=0) for one in array_sets if not one.minimum]
-            object_sets = [
-                ObjectSet(extra=NEVER) for one in object_sets if not (one.required or one.minimum or one.needs)
-            ]
+            object_sets = [ObjectSet(extra=NEVER) for one in object_sets if one.admits_empty]
         return Shape(
             shape.null,
             shape.booleans,

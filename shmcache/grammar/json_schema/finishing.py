@@ -32,10 +32,10 @@ def finished_object(objects: ObjectSet, names: Names, *, is_strict: bool) -> Obj
         objects = _Finishing(objects, names, is_closed=is_closed).finished()
     elif is_closed:
         objects = replace(objects, extra=NEVER, openness=Openness.STATED)
-    return _counted(objects)
+    return counted_object(objects)
 
 
-def _counted(objects: ObjectSet) -> ObjectSet:
+def counted_object(objects: ObjectSet) -> ObjectSet:
     """The record without bounds that have no effect."""
     maximum = objects.maximum
     if objects.extra == NEVER and not objects.others and maximum is not None and maximum >= len(objects.properties):
@@ -44,7 +44,8 @@ def _counted(objects: ObjectSet) -> ObjectSet:
     if (minimum, maximum) != (objects.minimum, objects.maximum):
         objects = replace(objects, minimum=minimum, maximum=maximum)
     is_free = objects.extra == ANYTHING and all(node == ANYTHING for _, node in objects.properties)
-    if is_free and not (objects.required or objects.others or objects.minimum or objects.needs or maximum is not None):
+    is_bounded = bool(objects.required or objects.minimum or objects.needs or maximum is not None)
+    if is_free and not (is_bounded or objects.others or objects.alternatives):
         return ANY_OBJECT
     return objects
 

@@ -15,6 +15,7 @@ from shmcache.grammar.ir import Expression, Grammar, Literal, Reference
 from shmcache.grammar.json_schema.array_expressions import array_expression
 from shmcache.grammar.json_schema.arrays import ANY_ARRAY
 from shmcache.grammar.json_schema.document import Document
+from shmcache.grammar.json_schema.elements import Elements, Typed
 from shmcache.grammar.json_schema.exploration import Exploration, Place
 from shmcache.grammar.json_schema.expressions import choice
 from shmcache.grammar.json_schema.layout import LEVEL_MAX, Layout
@@ -28,6 +29,8 @@ from shmcache.grammar.json_schema.refusals import Leniency, Refusals
 from shmcache.grammar.json_schema.rules import ROOT, Rules
 from shmcache.grammar.json_schema.shapes import EVERYTHING, Shape
 from shmcache.grammar.json_schema.strings import Strings
+from shmcache.grammar.json_schema.styles import Style
+from shmcache.grammar.json_schema.union_finishing import Treatment
 from shmcache.grammar.json_schema.unordered_members import TooManySetsError
 from shmcache.limits import Budget
 
@@ -43,11 +46,12 @@ def json_schema_grammar(schema: Any, options: JsonSchemaOptions, budget: Budget)
 
 
 def write_schema(
-    schema: Any, options: JsonSchemaOptions, rules: Rules, name: str, budget: Budget
+    schema: Any, options: JsonSchemaOptions, rules: Rules, name: str, budget: Budget, style: Style | None = None
 ) -> tuple[ir.Warning, ...]:
     """Writes the rule ``name`` of a schema, and what it leads to, beside those of other schemas of one layout.
 
-    Returns the warnings; raises as :func:`json_schema_grammar`.
+    With a ``style`` instances are objects, and their members written as elements. Returns the warnings; raises as
+    :func:`json_schema_grammar`.
     """
     document = Document(schema, budget)
     numbers = Numbers(budget, canonical=options.canonical_numbers)
@@ -56,7 +60,13 @@ def write_schema(
     layout = rules.layout
     leniency = Leniency()
     lenient = Exploration(
-        Reader(document, strings, leniency, budget), numbers, strings, leniency, budget, is_strict=False
+        Reader(document, strings, leniency, budget),
+        numbers,
+        strings,
+        leniency,
+        budget,
+        is_strict=False,
+        treatment=Treatment.LEFT_OUT,
     )
 
     exploration = Exploration(
@@ -66,6 +76,7 @@ def write_schema(
         refusals,
         budget,
         is_strict=options.strict_mode,
+        treatment=Treatment.MULTIPLIED if options.any_order else Treatment.FOLLOWED,
         level_max=LEVEL_MAX if layout.depends_on_level else None,
     )
     root = exploration.root(node_of(document.root))
@@ -77,7 +88,11 @@ def write_schema(
         pointer = document.place(node[0]).pointer if node else ""
         refusals.refuse(UnsupportedError(message, feature="any_order", pointer=pointer))
 
-    _Writer(exploration, numbers, strings, rules, name, refuse_order if options.any_order else None).write(root)
+    writer = _Writer(exploration, numbers, strings, rules, name, refuse_order if options.any_order else None)
+    if style is None:
+        writer.write(root)
+    else:
+        writer.write_elements(root, style)
     if exploration.was_cut:
         refusals.warn("indent", "", f"with indentation, values nested deeper than {LEVEL_MAX} levels are not admitted")
     return refusals.warnings
@@ -117,6 +132,35 @@ class _Writer:
             self._rules.define(self._root_name, self._rules.value(root[1]))
         else:
             self._pending.append((self._root_name, root))
+        self._write_pending()
+
+    def write_elements(self, root: Place, style: Style) -> None:
+        """Writes the root rule, the objects of the root as elements, and all that it leads to."""
+        elements = Elements(style, self._strings, self._exploration.names, self._rules)
+
+        def typed(node: Node) -> dict[str, list[Expression]]:
+            place = self._exploration.below(root, node)
+            if not self._exploration.is_satisfiable(place):
+                return {}
+            by_type = self._by_type(place)
+            return by_type | elements.texts(self._exploration.shape(place).strings)
+
+        admitted = [one for one in self._exploration.shape(root).objects if self._exploration.admits(root, one)]
+        options = [written for one in admitted if (written := self._element_object(elements, root, one, typed))]
+        if not options:
+            raise SourceError("no object that this style can write satisfies the schema", pointer="")
+        self._rules.define(self._root_name, choice(options))
+        self._write_pending()
+
+    def _element_object(self, elements: Elements, root: Place, one: ObjectSet, typed: Typed) -> Expression | None:
+        if self._refuse_order is not None:
+            try:
+                return elements.object(one, typed, any_order=True)
+            except TooManySetsError:
+                self._refuse_order(root[0])
+        return elements.object(one, typed, any_order=False)
+
+    def _write_pending(self) -> None:
         while self._pending:
             name, place = self._pending.pop()
             self._rules.define(name, self._body(place))
@@ -137,30 +181,35 @@ class _Writer:
         return Reference(name)
 
     def _body(self, place: Place) -> Expression:
+        return choice([option for options in self._by_type(place).values() for option in options])
+
+    def _by_type(self, place: Place) -> dict[str, list[Expression]]:
+        """What the values of each JSON type are."""
         shape, level = self._exploration.shape(place), place[1]
-        options: list[Expression] = []
-        if shape.null:
-            options.append(Literal(b"null"))
-        options.extend(Literal(b"true" if one else b"false") for one in sorted(shape.booleans, reverse=True))
-        if shape.numbers:
-            options.append(self._numbers.expression(shape.numbers, self._rules))
-        if shape.strings:
-            options.append(self._strings.expression(shape.strings, self._rules))
 
         def member(node: Node) -> Expression | None:
             return self._value(self._exploration.below(place, node))
 
+        arrays: list[Expression] = []
         for array_set in shape.arrays:
             if array_set == ANY_ARRAY:
-                options.append(self._rules.array(level))
+                arrays.append(self._rules.array(level))
             elif self._exploration.admits(place, array_set):
-                options.append(array_expression(array_set, member, level, self._rules))
+                arrays.append(array_expression(array_set, member, level, self._rules))
+        objects: list[Expression] = []
         for object_set in shape.objects:
             if object_set == ANY_OBJECT:
-                options.append(self._rules.object(level))
+                objects.append(self._rules.object(level))
             elif self._exploration.admits(place, object_set):
-                options.append(self._object(place, object_set, member))
-        return choice(options)
+                objects.append(self._object(place, object_set, member))
+        return {
+            "null": [Literal(b"null")] if shape.null else [],
+            "boolean": [Literal(b"true" if one else b"false") for one in sorted(shape.booleans, reverse=True)],
+            "number": [self._numbers.expression(shape.numbers, self._rules)] if shape.numbers else [],
+            "string": [self._strings.expression(shape.strings, self._rules)] if shape.strings else [],
+            "array": arrays,
+            "object": objects,
+        }
 
     def _object(self, place: Place, object_set: ObjectSet, member: Callable[[Node], Expression | None]) -> Expression:
         more = place[1], self._strings, self._exploration.names, self._rules

@@ -12,13 +12,25 @@ as the names have characters.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from shmcache.grammar.ir import EMPTY, Expression, Graph, Literal
 from shmcache.grammar.json_schema.expressions import sequence
+from shmcache.grammar.json_schema.nodes import Node
 from shmcache.grammar.json_schema.strings import Strings
+from shmcache.grammar.json_schema.unions import State, UnionStates
 
 _QUOTE = Literal(b'"')
+
+
+@dataclass(frozen=True, slots=True)
+class NameSpelling:
+    """How the names of members are written: what stands before and behind a name, and each character of it."""
+
+    opening: Expression
+    closing: Expression
+    character: Callable[[str], Expression]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +43,15 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A declared member: its name, what may follow the name, and whether it must be present."""
+    """A declared member: its name, what may follow the name, and whether it must be present.
+
+    ``position``: where :class:`Unions` know it.
+    """
 
     name: str
     ways: tuple[Way, ...]
     is_required: bool
+    position: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +60,19 @@ class Other:
 
     names: Expression
     ways: tuple[Way, ...]
+    position: int = 0
 
 
-Level = tuple[int, int]
-"""The number of members so far, as far as it matters, and the needs that are satisfied."""
+@dataclass(frozen=True, slots=True)
+class Unions:
+    """Where several unions decide what may stand behind a name: their states, and the expression of a node."""
+
+    states: UnionStates
+    behind_name: Callable[[Node], Expression | None]
+
+
+Level = tuple[int, int, State]
+"""The number of members so far, as far as it matters; the needs that are satisfied; and the state of unions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +82,26 @@ class Levels:
     minimum: int = 0
     maximum: int | None = None
     need_count: int = 0
+    unions: Unions | None = None
 
     @property
     def start(self) -> Level:
         """Before any member."""
-        return 0, 0
+        return 0, 0, self.unions.states.start if self.unions else 0
+
+    def steps(self, level: Level, member: Member | Other) -> Iterator[tuple[Expression, Level]]:
+        """What may stand behind the name of a member that comes next, each with the level after it."""
+        if self.unions is None:
+            for way in member.ways:
+                after = self.after(level, way.needs)
+                if after is not None:
+                    yield way.behind_name, after
+            return
+        for node, state in self.unions.states.taken(level[2], member.position):
+            after = self.after((level[0], level[1], state), 0)
+            behind_name = None if after is None else self.unions.behind_name(node)
+            if after is not None and behind_name is not None:
+                yield behind_name, after
 
     def after(self, level: Level, needs: int) -> Level | None:
         """With one more member; None when that is one too many."""
@@ -70,7 +110,7 @@ class Levels:
             count = min(count, self.minimum)
         elif count > self.maximum:
             return None
-        return count, level[1] | needs
+        return count, level[1] | needs, level[2]
 
     def with_remaining(self, level: Level, remaining: int) -> Level | None:
         """The same level, where at most so many members can follow; None when those are too few.
@@ -78,16 +118,17 @@ class Levels:
         Counts from which the upper bound is out of reach are one level: few absent members are counted as cheaply as
         few present ones.
         """
-        count, needs = level
+        count, needs, state = level
         if count + remaining < self.minimum:
             return None
         if self.maximum is not None and count >= self.minimum:
             count = max(count, self.maximum - remaining)
-        return count, needs
+        return count, needs, state
 
     def accepts(self, level: Level) -> bool:
         """Whether there may be no further member."""
-        return level[0] >= self.minimum and level[1] + 1 == 1 << self.need_count
+        is_met = self.unions is None or self.unions.states.accepts(level[2])
+        return is_met and level[0] >= self.minimum and level[1] + 1 == 1 << self.need_count
 
 
 @dataclass(slots=True)
@@ -100,18 +141,34 @@ class _Beginning:
 
 
 def member_graph(
-    members: list[Member], others: list[Other], comma: Expression, strings: Strings, levels: Levels
+    members: list[Member],
+    others: list[Other],
+    comma: Expression,
+    strings: Strings,
+    levels: Levels,
+    spelling: NameSpelling | None = None,
 ) -> Graph:
-    """At least one member, in order, all required ones among them, then any number of ``others``."""
-    return _MemberGraph(members, others, comma, strings, levels).graph()
+    """At least one member, in order, all required ones among them, then any number of ``others``.
+
+    Names of ``members`` are written as in JSON where no other ``spelling`` is given.
+    """
+    spelling = spelling or NameSpelling(_QUOTE, _QUOTE, strings.name_character)
+    return _MemberGraph(members, others, comma, strings, levels, spelling).graph()
 
 
 class _MemberGraph:
     """States: 0 before any member, 1 at the end, then those behind each member and within names, by level."""
 
     def __init__(
-        self, members: list[Member], others: list[Other], comma: Expression, strings: Strings, levels: Levels
+        self,
+        members: list[Member],
+        others: list[Other],
+        comma: Expression,
+        strings: Strings,
+        levels: Levels,
+        spelling: NameSpelling,
     ) -> None:
+        self._spelling = spelling
         self._members = members
         self._others = others
         self._comma = comma
@@ -172,17 +229,15 @@ class _MemberGraph:
         last = self._first_required[at]  # none behind it may follow yet
         if at < count:
             entry = self._within_names(self._root, at, last, level)
-            self._edges.append((state, sequence(separator, _QUOTE), entry))
+            self._edges.append((state, sequence(separator, self._spelling.opening), entry))
         if last == count:
             self._add_others(state, level, separator)
 
     def _add_others(self, state: int, level: Level, separator: Expression) -> None:
         for other in self._others:
-            for way in other.ways:
-                after = self._levels.after(level, way.needs)
-                if after is not None:
-                    expression = sequence(separator, other.names, way.behind_name)
-                    self._edges.append((state, expression, self._place(len(self._members), after)))
+            for behind_name, after in self._levels.steps(level, other):
+                expression = sequence(separator, other.names, behind_name)
+                self._edges.append((state, expression, self._place(len(self._members), after)))
 
     def _within_names(self, beginning: _Beginning, first: int, last: int, level: Level) -> int:
         """The state behind a beginning that only the names of members ``first`` to ``last`` may continue."""
@@ -198,20 +253,20 @@ class _MemberGraph:
     def _walk_name(self, beginning: _Beginning, first: int, last: int, level: Level, state: int) -> None:
         """Gives a state within names its edges, and every whole name what follows it."""
         if first <= beginning.whole <= last:
-            self._edges.append((state, _QUOTE, self._behind_name(beginning.whole, level)))
+            self._edges.append((state, self._spelling.closing, self._behind_name(beginning.whole, level)))
         for character, longer in beginning.longer.items():
             if bisect_left(longer.members, first) < bisect_right(longer.members, last):
                 target = self._within_names(longer, first, last, level)
-                self._edges.append((state, self._strings.name_character(character), target))
+                self._edges.append((state, self._spelling.character(character), target))
 
     def _behind_name(self, member: int, level: Level) -> int:
         state = self._named.get((member, level))
         if state is None:
             state = self._named[member, level] = self._state()
-            for way in self._members[member].ways:
-                after = self._levels.after(level, way.needs)
-                if after is not None and not self._others:
-                    after = self._levels.with_remaining(after, len(self._members) - member - 1)
-                if after is not None:
-                    self._edges.append((state, way.behind_name, self._place(member + 1, after)))
+            for behind_name, after in self._levels.steps(level, self._members[member]):
+                counted: Level | None = after
+                if not self._others:
+                    counted = self._levels.with_remaining(after, len(self._members) - member - 1)
+                if counted is not None:
+                    self._edges.append((state, behind_name, self._place(member + 1, counted)))
         return state

@@ -31,7 +31,7 @@ class Names:
         self._automata: list[Dfa] = []
         self._numbers: dict[Dfa, NameSet] = {}
         self._needed: dict[Need, Dfa] = {}
-        self._admitted: dict[Node, Dfa] = {ANYTHING: everything(ANY)}
+        self._known_admitted: dict[Node, Dfa] = {ANYTHING: everything(ANY)}
 
     def matches(self, pattern: str, name: str) -> bool:
         """Whether the pattern is found in the name."""
@@ -45,7 +45,7 @@ class Names:
         """The names of members that may satisfy the need."""
         known = self._needed.get(need)
         if known is None:
-            known = self._satisfying(need.names)
+            known = self.admitted(need.names)
             if need.pattern is not None:
                 known = intersect(known, self.matching(need.pattern), self._budget)
             for pattern in need.unmatched:
@@ -57,19 +57,22 @@ class Names:
 
     def is_needed(self, need: Need, name: str) -> bool:
         """Whether a member of that name may satisfy the need."""
+        if name in need.excluded or (need.names == ANYTHING and need.pattern is None and not need.unmatched):
+            return name not in need.excluded
         return self.needed(need).accepts(map(ord, name))
 
     def admits(self, node: Node, name: str) -> bool:
         """Whether the name satisfies the node."""
-        return node == ANYTHING or self._satisfying(node).accepts(map(ord, name))
+        return node == ANYTHING or self.admitted(node).accepts(map(ord, name))
 
-    def _satisfying(self, node: Node) -> Dfa:
-        known = self._admitted.get(node)
+    def admitted(self, node: Node) -> Dfa:
+        """The names that satisfy the node."""
+        known = self._known_admitted.get(node)
         if known is None:
             known = EMPTY_LANGUAGE
             for one in self._strings_of(node):
                 known = unite(known, self._strings.text_automaton(one), self._budget)
-            self._admitted[node] = known
+            self._known_admitted[node] = known
         return known
 
     def partition(
@@ -79,7 +82,7 @@ class Names:
 
         As many sets as there are ways to match, which are few where patterns seldom overlap.
         """
-        rest = self._satisfying(node)
+        rest = self.admitted(node)
         excluded = sorted(set(declared))
         if excluded:
             rest = subtract(rest, words(excluded, self._budget), self._budget)
@@ -104,6 +107,10 @@ class Names:
         if number == len(self._automata):
             self._automata.append(names)
         return number
+
+    def automaton(self, names: NameSet) -> Dfa:
+        """The names of the set."""
+        return self._automata[names]
 
     def expression(self, names: NameSet, rules: Rules) -> Expression:
         """Any name of the set, quotes included."""

@@ -13,13 +13,15 @@ from collections.abc import Callable
 
 from shmcache.grammar.ir import Expression
 from shmcache.grammar.json_schema.expressions import sequence
-from shmcache.grammar.json_schema.members import Levels, Member, Other, Way, member_graph
+from shmcache.grammar.json_schema.members import Levels, Member, Other, Unions, Way, member_graph
 from shmcache.grammar.json_schema.names import Names
 from shmcache.grammar.json_schema.nodes import Node
 from shmcache.grammar.json_schema.objects import NameSet, ObjectSet
 from shmcache.grammar.json_schema.rules import Rules
 from shmcache.grammar.json_schema.strings import Strings
+from shmcache.grammar.json_schema.unions import UnionStates, splitter
 from shmcache.grammar.json_schema.unordered_members import unordered_graph
+from shmcache.limits import Budget
 
 
 def object_expression(
@@ -52,22 +54,29 @@ def object_expression(
                 found.append(Way(sequence(layout.colon, expression), needs))
         return tuple(found)
 
+    def behind_name(node: Node) -> Expression | None:
+        expression = value(node)
+        return None if expression is None else sequence(layout.colon, expression)
+
     members: list[Member] = []
     others: list[Other] = []
     if objects.maximum != 0:
-        for name, node in objects.properties:
+        for at, (name, node) in enumerate(objects.properties):
             listed = ways(name, node)
             if listed:
-                members.append(Member(name, listed, name in required))
-        for one, node in objects.others:
+                members.append(Member(name, listed, name in required, at))
+        for at, (one, node) in enumerate(objects.others, len(objects.properties)):
             listed = ways(one, node)
             if listed:
-                others.append(Other(names.expression(one, rules), listed))
+                others.append(Other(names.expression(one, rules), listed, at))
         extra = value(objects.extra)
         if extra is not None:
             declared = frozenset(name for name, _ in objects.properties)
-            others.append(Other(names.others(declared, rules), (Way(sequence(layout.colon, extra), 0),)))
-    levels = Levels(objects.minimum, objects.maximum, len(objects.needs))
+            way = Way(sequence(layout.colon, extra), 0)
+            others.append(Other(names.others(declared, rules), (way,), len(objects.properties)))
+    states = union_states(objects, lambda node: value(node) is not None, strings.budget)
+    unions = None if states is None else Unions(states, behind_name)
+    levels = Levels(objects.minimum, objects.maximum, len(objects.needs), unions)
     may_be_empty = levels.accepts(levels.start) and not any(member.is_required for member in members)
     content: Expression | None = None
     if any_order and (members or others):
@@ -75,3 +84,12 @@ def object_expression(
     elif members or others:
         content = member_graph(members, others, layout.comma(level), strings, levels)
     return rules.brackets(b"{", b"}", content, level, may_be_empty=may_be_empty)
+
+
+def union_states(objects: ObjectSet, is_satisfiable: Callable[[Node], bool], budget: Budget) -> UnionStates | None:
+    """The states of the unions of a finished record; None: it has none."""
+    if not objects.alternatives:
+        return None
+    bases = [node for _, node in (*objects.properties, *objects.others)] + [objects.extra]
+    split = splitter(bases, dict(objects.opposites), is_satisfiable, budget)
+    return UnionStates(objects.alternatives, len(objects.properties), split, budget)

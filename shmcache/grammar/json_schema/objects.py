@@ -6,7 +6,7 @@ for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -14,6 +14,8 @@ from shmcache.errors import UnsupportedError
 from shmcache.grammar.json_schema.keywords import Keywords
 from shmcache.grammar.json_schema.nodes import ANYTHING, NEVER, Node, Openness, both, node_of
 from shmcache.grammar.json_schema.strings import Strings
+from shmcache.grammar.json_schema.unions import Alternative
+from shmcache.limits import Budget
 
 NameSet = int
 """The number of a set of names."""
@@ -63,10 +65,13 @@ class ObjectSet:
     openness: whether ``extra`` was stated.
     layers: what names by their patterns must satisfy in addition. names: what every name must satisfy.
     minimum, maximum: number of members; None: no bound. needs: for each, some member is of that kind.
+    unions: for each, one of its records is satisfied too.
 
     In a finished record layers and names are worked into ``properties``, ``extra`` and ``others``: sets of names other
     than the properties and the node of their values. Where there are others, no further names are admitted.
     satisfying: (a property or one of these sets, needs as bits, node of the values with which it satisfies them).
+    alternatives: the unions, worked out for each property, then for each of these sets or for every further name.
+    opposites: for nodes that tell alternatives apart, the node of what does not satisfy them, where it is known.
     """
 
     properties: tuple[tuple[str, Node], ...] = ()
@@ -80,6 +85,17 @@ class ObjectSet:
     needs: tuple[Need, ...] = ()
     others: tuple[tuple[NameSet, Node], ...] = ()
     satisfying: tuple[tuple[str | NameSet, int, Node], ...] = ()
+    unions: tuple[tuple[ObjectSet, ...], ...] = ()
+    alternatives: tuple[tuple[Alternative, ...], ...] = ()
+    opposites: tuple[tuple[Node, Node], ...] = ()
+
+    @property
+    def admits_empty(self) -> bool:
+        """Whether an object without members satisfies the record, which is finished."""
+        asks = self.required or self.minimum or self.needs
+        return not asks and all(
+            any(not (one.required or one.minimum or one.need_values) for one in union) for union in self.alternatives
+        )
 
     def required_nodes(self) -> set[Node]:
         """Nodes without which there is no object at all."""
@@ -93,6 +109,9 @@ class ObjectSet:
 
 
 ANY_OBJECT = ObjectSet()
+
+PRODUCT_MAX = 16
+"""Most records that two unions are multiplied out to; beyond, they are kept as they are."""
 
 KEYWORDS = (
     "properties",
@@ -173,6 +192,7 @@ def intersect_objects(first: ObjectSet, second: ObjectSet) -> ObjectSet | None:
         minimum,
         maximum,
         tuple(dict.fromkeys(first.needs + second.needs)),
+        unions=tuple(dict.fromkeys(first.unions + second.unions)),
     )
     return None if any(_is_hopeless(need, result) for need in result.needs) else result
 
@@ -182,3 +202,27 @@ def _is_hopeless(need: Need, objects: ObjectSet) -> bool:
     if objects.extra != NEVER or need.value == NEVER:
         return need.value == NEVER
     return all(name in need.excluded or node == NEVER for name, node in objects.properties)
+
+
+def intersect_unions(
+    first: tuple[ObjectSet, ...], second: tuple[ObjectSet, ...], budget: Budget
+) -> tuple[ObjectSet, ...]:
+    """Objects of one of the records of each: multiplied out where that is little, else one record of both unions."""
+    if first == (ANY_OBJECT,):
+        return second
+    if second == (ANY_OBJECT,) or first == second:
+        return first
+    budget.spend_states(len(first) * len(second))
+    if _stays_factored(first, second) or _stays_factored(second, first):
+        pair = [one[0] if len(one) == 1 else ObjectSet(unions=(one,)) for one in (first, second)]
+        products: Iterable[ObjectSet | None] = [intersect_objects(pair[0], pair[1])]
+    else:
+        products = (intersect_objects(one, other) for one in first for other in second)
+    return tuple(dict.fromkeys(record for record in products if record is not None))
+
+
+def _stays_factored(first: tuple[ObjectSet, ...], second: tuple[ObjectSet, ...]) -> bool:
+    """Whether the records of ``first`` are better not multiplied with those of ``second``."""
+    if len(first) < 2 or any(one.unions for one in first):
+        return False
+    return len(first) * len(second) > PRODUCT_MAX or (len(second) == 1 and bool(second[0].unions))

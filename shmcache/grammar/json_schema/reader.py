@@ -91,6 +91,13 @@ class Reader:
         """The node of one value."""
         return node_of(self._document.constant_id(value, ""))
 
+    def opposite(self, node: Node) -> Node | None:
+        """The node of what does not satisfy ``node``, where the node says nothing of what is in containers."""
+        shape = self.shape(node)
+        if not set(shape.arrays) <= {ANY_ARRAY} or not set(shape.objects) <= {ANY_OBJECT}:
+            return None
+        return None if not self._inexact.isdisjoint(node) else self._complement_of(node)
+
     def shape(self, node: Node) -> Shape:
         """The values that satisfy all schemas of the node."""
         result = EVERYTHING

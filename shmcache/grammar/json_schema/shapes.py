@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from shmcache.grammar.json_schema.arrays import ANY_ARRAY, ArraySet, intersect_arrays
 from shmcache.grammar.json_schema.numbers import ANY_NUMBER, NumberSet, intersect_numbers, unite_constants
-from shmcache.grammar.json_schema.objects import ANY_OBJECT, ObjectSet, intersect_objects
+from shmcache.grammar.json_schema.objects import ANY_OBJECT, ObjectSet, intersect_unions
 from shmcache.grammar.json_schema.strings import ANY_STRING, StringSet, intersect_strings, unite_constant_strings
 from shmcache.limits import Budget
 
@@ -63,7 +63,7 @@ def intersect(first: Shape, second: Shape, budget: Budget) -> Shape:
         _each_with_each(first.numbers, second.numbers, ANY_NUMBER, intersect_numbers, budget),
         _each_with_each(first.strings, second.strings, ANY_STRING, intersect_strings, budget),
         _each_with_each(first.arrays, second.arrays, ANY_ARRAY, intersect_arrays, budget),
-        _each_with_each(first.objects, second.objects, ANY_OBJECT, intersect_objects, budget),
+        intersect_unions(first.objects, second.objects, budget),
     )
 
 

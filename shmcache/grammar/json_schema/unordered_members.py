@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from shmcache.grammar.ir import EMPTY, Expression, Graph, Literal, Reference
 from shmcache.grammar.json_schema.expressions import sequence
-from shmcache.grammar.json_schema.members import Level, Levels, Member, Other, Way
+from shmcache.grammar.json_schema.members import Level, Levels, Member, NameSpelling, Other, Way
 from shmcache.grammar.json_schema.rules import Rules
 from shmcache.grammar.json_schema.strings import Strings
 
@@ -26,10 +26,20 @@ class TooManySetsError(Exception):
 
 
 def unordered_graph(
-    members: list[Member], others: list[Other], comma: Expression, strings: Strings, levels: Levels, rules: Rules
+    members: list[Member],
+    others: list[Other],
+    comma: Expression,
+    strings: Strings,
+    levels: Levels,
+    rules: Rules,
+    spelling: NameSpelling | None = None,
 ) -> Graph:
-    """At least one member, all required ones among them, none twice, and any number of ``others`` in between."""
-    return _UnorderedGraph(members, others, comma, strings, levels, rules).graph()
+    """At least one member, all required ones among them, none twice, and any number of ``others`` in between.
+
+    Names of ``members`` are written as in JSON where no other ``spelling`` is given.
+    """
+    spelling = spelling or NameSpelling(_QUOTE, _QUOTE, strings.name_character)
+    return _UnorderedGraph(members, others, comma, strings, levels, rules, spelling).graph()
 
 
 _Key = tuple[int, Level]
@@ -47,6 +57,7 @@ class _UnorderedGraph:
         strings: Strings,
         levels: Levels,
         rules: Rules,
+        spelling: NameSpelling,
     ) -> None:
         self._comma = comma
         self._strings = strings
@@ -57,8 +68,8 @@ class _UnorderedGraph:
         self._required = sum(1 << at for at, member in enumerate(members) if member.is_required)
         self._calls: list[tuple[int, int, Reference]] = []  # the member's bit, needs, and the whole member
         for at, member in enumerate(members):
-            spelled = map(strings.name_character, member.name)
-            name = sequence(_QUOTE, *spelled, _QUOTE)
+            spelled = map(spelling.character, member.name)
+            name = sequence(spelling.opening, *spelled, spelling.closing)
             self._calls.extend((1 << at, way.needs, self._whole(name, way)) for way in member.ways)
         self._calls.extend((0, way.needs, self._whole(other.names, way)) for other in others for way in other.ways)
         self._states: dict[_Key, int] = {}

@@ -12,7 +12,7 @@ import click
 
 from shmcache_tools.commands.demo import terminated_like_interrupted
 from shmcache_tools.exit_codes import ExitCode
-from shmcache_tools.main import json_option
+from shmcache_tools.options import json_option
 from shmcache_tools.output import echo_json, seconds_text, table
 
 if TYPE_CHECKING:

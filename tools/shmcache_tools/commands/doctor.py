@@ -13,8 +13,8 @@ import click
 from shmcache.memory.names import Namespace
 from shmcache_tools.exit_codes import ExitCode
 from shmcache_tools.host_checks import Finding, check_host
-from shmcache_tools.main import json_option, namespace_option
-from shmcache_tools.output import bytes_text, echo_json, table, wrapped
+from shmcache_tools.options import json_option, namespace_option
+from shmcache_tools.output import bytes_text, count_text, echo_json, table, wrapped
 
 
 @click.command(
@@ -46,7 +46,7 @@ def command(namespace: str | None, as_json: bool) -> None:
             _show(finding)
         count = len(report.findings)
         click.secho(
-            f"{count} {'finding' if count == 1 else 'findings'}" if count else "no findings",
+            f"{count_text(count, 'finding')}" if count else "no findings",
             fg="yellow" if count else "green",
         )
     if report.findings:

@@ -15,8 +15,8 @@ from shmcache.memory.election import ManagerLock, holder_pid
 from shmcache.memory.lease import ignore_lease_signals
 from shmcache.memory.names import Namespace
 from shmcache_tools.exit_codes import ExitCode
-from shmcache_tools.main import json_option, namespace_option
-from shmcache_tools.output import bytes_text, echo_json
+from shmcache_tools.options import json_option, namespace_option
+from shmcache_tools.output import bytes_text, count_text, echo_json
 
 
 @click.command(
@@ -50,9 +50,9 @@ def command(namespace: str | None, as_json: bool) -> None:
         echo_json({"manager": None, **asdict(tidied)})
         return
     gone = tidied.objects_before - tidied.objects_after
-    click.echo(f"removed    {gone} {'object' if gone == 1 else 'objects'}")
+    click.echo(f"removed    {count_text(gone, 'object')}")
     click.echo(f"memory     {bytes_text(tidied.bytes_before)} → {bytes_text(tidied.bytes_after)}")
-    click.echo(f"left       {tidied.entries} {'entry' if tidied.entries == 1 else 'entries'} for the next manager")
+    click.echo(f"left       {count_text(tidied.entries, 'entry', 'entries')} for the next manager")
     click.echo(f"retired    {bytes_text(tidied.retired_bytes)}, still mapped by some process")
 
 

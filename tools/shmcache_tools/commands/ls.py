@@ -1,100 +1,126 @@
 """``shmcache ls``: the entries of the index.
 
-Owns their selection, order and rendering. Must never need a manager, nor open what an entry points to.
+Owns their selection, order and rendering. Must never need a manager, nor write.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import click
 
-from shmcache.memory.account import Entry, Share, share_of
 from shmcache.memory.names import Namespace
-from shmcache_tools.exit_codes import ExitCode
-from shmcache_tools.main import json_option, namespace_option
-from shmcache_tools.output import age_text, bytes_text, echo_json, seconds_text, table
-from shmcache_tools.shared_stats import TIER_NAMES, SharedView, open_view
+from shmcache_tools.entry_facts import KINDS, Facts, check_prefix, facts_of, find_entries
+from shmcache_tools.exit_codes import NotFoundError
+from shmcache_tools.mappers import mappers
+from shmcache_tools.options import bytes_option, json_option, namespace_option
+from shmcache_tools.output import age_text, bytes_text, count_text, echo_json, seconds_text, table
+from shmcache_tools.shared_stats import TIER_NAMES, open_view
 
 KEY_DIGITS = 16
-ORDERS = {
-    "bytes": lambda item: -item["charged_bytes"],
-    "cost": lambda item: -item["cost_us"],
-    "idle": lambda item: item["idle_seconds"] if item["idle_seconds"] is not None else float("inf"),
-    "key": lambda item: item["key"],
+
+
+def _largest_first(name: str) -> Callable[[Facts], Any]:
+    def order(facts: Facts) -> float:
+        value = getattr(facts, name)
+        return float("inf") if value is None else -value
+
+    return order
+
+
+def _readers(facts: Facts) -> int:
+    return -len(facts.mapped_by or ())
+
+
+ORDERS: dict[str, Callable[[Facts], Any]] = {
+    "bytes": _largest_first("charged_bytes"),
+    "cost": _largest_first("cost_us"),
+    "age": _largest_first("age_seconds"),
+    "idle": _largest_first("idle_seconds"),
+    "hits": _largest_first("hits"),
+    "mapped": _readers,
+    "key": lambda facts: facts.key,
 }
 
 
 @click.command(
     "ls",
-    epilog="Example:  shmcache ls --tier grammar --sort cost",
+    epilog="Example:  shmcache ls --kind json_schema --sort cost -n production",
     short_help="List the entries.",
 )
-@click.argument("key_prefix", default="", metavar="[KEY]")
+@click.argument("key_prefix", default="", metavar="[KEY]", callback=check_prefix)
 @namespace_option
 @click.option("--tier", type=click.Choice(sorted(TIER_NAMES.values())), help="Only entries of this tier.")
-@click.option("--sort", type=click.Choice(sorted(ORDERS)), default="bytes", show_default=True, help="Largest first.")
+@click.option("--kind", type=click.Choice(KINDS), help="Only entries made of such a source.")
+@bytes_option("--larger-than", help="Only entries that are charged more than that, such as 1MiB.")
+@click.option("--idle-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Only entries unused for so long.")
+@click.option("--mapped-by", type=click.IntRange(min=1), metavar="PID", help="Only entries that this process maps.")
+@click.option("--sort", type=click.Choice(list(ORDERS)), default="bytes", show_default=True, help="Largest first.")
+@click.option("--lines", type=click.IntRange(min=1), metavar="N", help="Only so many, the first in that order.")
 @click.option("--all", "with_all", is_flag=True, help="Also entries being filled, and retired ones.")
 @json_option
-def command(key_prefix: str, namespace: str | None, tier: str | None, sort: str, with_all: bool, as_json: bool) -> None:
+def command(
+    key_prefix: str,
+    namespace: str | None,
+    tier: str | None,
+    kind: str | None,
+    larger_than: int | None,
+    idle_for: float | None,
+    mapped_by: int | None,
+    sort: str,
+    lines: int | None,
+    with_all: bool,
+    as_json: bool,
+) -> None:
     """List the entries whose key begins with KEY (hexadecimal digits), or all.
 
-    Columns: key, tier, generation, bytes charged, what compiling cost, time since it was last asked for. Exits with 3
-    when KEY is given and no entry has it.
+    Columns: key, kind of source, bytes charged, what compiling cost, time since it was made, time since it was last
+    used, uses (about), and how many processes map it, as far as this user can see. Exits with 3 when KEY is given and
+    no entry has it.
     """
-    if not set(key_prefix.lower()) <= set("0123456789abcdef"):
-        raise click.BadParameter("a key has hexadecimal digits only", param_hint="KEY")
     view = open_view(Namespace.of(namespace))
     generation = view.control.generation
-    items = [
-        _describe(view, entry, generation)
-        for entry in view.entries()
-        if entry.key.hex().startswith(key_prefix.lower()) and tier in (None, TIER_NAMES[entry.tier])
-    ]
-    if not with_all:
-        items = [item for item in items if item["state"] == "ready"]
-    items.sort(key=ORDERS[sort])
+    mapped = mappers(view.namespace.prefix)
+
+    def is_wanted(facts: Facts) -> bool:
+        return (
+            (with_all or facts.state == "ready")
+            and kind in (None, facts.kind)
+            and (larger_than is None or facts.charged_bytes > larger_than)
+            and (idle_for is None or (facts.idle_seconds or 0) >= idle_for)
+            and (mapped_by is None or mapped_by in (facts.mapped_by or ()))
+        )
+
+    entries = find_entries(view, key_prefix, lambda entry: tier in (None, TIER_NAMES[entry.tier]))
+    found = [facts for entry in entries if is_wanted(facts := facts_of(view, entry, mapped))]
+    if key_prefix and not found:
+        raise NotFoundError(f"no entry has a key that begins with {key_prefix}")
+    shown = sorted(found, key=ORDERS[sort])[:lines]
     if as_json:
-        echo_json({"generation": generation, "entries": items})
+        echo_json({"generation": generation, "entries": [asdict(facts) for facts in shown]})
     else:
-        _show(items, generation)
-    if key_prefix and not items:
-        click.echo(f"no entry has a key that begins with {key_prefix}", err=True)
-        click.get_current_context().exit(ExitCode.NOT_FOUND)
+        _show(shown, len(found), generation)
 
 
-def _describe(view: SharedView, entry: Entry, generation: int) -> dict[str, Any]:
-    states = {Share.CHARGED: "ready", Share.FILLING: "filling", Share.RETIRED: "retired"}
-    return {
-        "key": entry.key.hex(),
-        "tier": TIER_NAMES[entry.tier],
-        "state": states[share_of(entry, generation)],
-        "generation": entry.generation,
-        "serial": entry.serial,
-        "charged_bytes": entry.charged_bytes,
-        "payload_bytes": entry.payload_bytes,
-        "cost_us": entry.cost_us,
-        "idle_seconds": view.idle_seconds(entry),
-    }
-
-
-def _show(items: list[dict[str, Any]], generation: int) -> None:
+def _show(shown: list[Facts], found: int, generation: int) -> None:
     rows = [
         (
-            item["key"][:KEY_DIGITS],
-            item["tier"],
-            item["state"],
-            str(item["generation"]),
-            bytes_text(item["charged_bytes"]),
-            seconds_text(item["cost_us"] / 1e6) if item["cost_us"] else "–",
-            "–" if item["idle_seconds"] is None else age_text(item["idle_seconds"]),
+            facts.key[:KEY_DIGITS],
+            (facts.kind or "–") if facts.state == "ready" else facts.state,
+            bytes_text(facts.charged_bytes),
+            seconds_text(facts.cost_us / 1e6) if facts.cost_us else "–",
+            "–" if facts.age_seconds is None else age_text(facts.age_seconds),
+            "–" if facts.idle_seconds is None else age_text(facts.idle_seconds),
+            "–" if facts.hits is None else str(facts.hits),
+            str(len(facts.mapped_by or ())),
         )
-        for item in items
+        for facts in shown
     ]
     if rows:
-        header = ("key", "tier", "state", "gen", "bytes", "cost", "idle")
-        click.echo(table(rows, header=header, align="<<<>>>>"))
-    total = sum(item["charged_bytes"] for item in items)
-    click.echo(
-        f"{len(items)} {'entry' if len(items) == 1 else 'entries'}, {bytes_text(total)}, generation {generation}"
-    )
+        header = ("key", "kind", "bytes", "cost", "age", "idle", "uses", "maps")
+        click.echo(table(rows, header=header, align="<<>>>>>>"))
+    total = bytes_text(sum(facts.charged_bytes for facts in shown))
+    cut = f" of {found}" if found > len(shown) else ""
+    click.echo(f"{count_text(len(shown), 'entry', 'entries')}{cut}, {total}, generation {generation}")

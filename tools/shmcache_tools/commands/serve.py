@@ -12,20 +12,12 @@ import threading
 import click
 
 from shmcache import settings
+from shmcache.manager import logs
 from shmcache.memory.names import Namespace
 from shmcache_tools.exit_codes import ExitCode
-from shmcache_tools.main import json_option, namespace_option
+from shmcache_tools.options import bytes_option, json_option, namespace_option
 from shmcache_tools.output import echo_json, limit_text
 from shmcache_tools.shared_stats import open_view
-
-
-def _bytes(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
-    try:
-        return None if value is None else settings.parse_bytes(value)
-    except ValueError as error:
-        raise click.BadParameter(
-            f"{value!r} is not a number of bytes such as 512M, 2GiB, or -1 for no limit"
-        ) from error
 
 
 @click.command(
@@ -34,10 +26,8 @@ def _bytes(_ctx: click.Context, _parameter: click.Parameter, value: str | None) 
     short_help="Run a manager in the foreground.",
 )
 @namespace_option
-@click.option(
+@bytes_option(
     "--limit-bytes",
-    callback=_bytes,
-    metavar="BYTES",
     help="What grammars and rules may take: 512M, 2GiB, -1 for no limit.  [default: $SHMCACHE_LIMIT_BYTES, else a "
     "quarter of what /dev/shm and the cgroup leave free]",
 )
@@ -47,10 +37,20 @@ def _bytes(_ctx: click.Context, _parameter: click.Parameter, value: str | None) 
     metavar="N",
     help="Compile workers.  [default: $SHMCACHE_WORKERS, else half the processors, at most 4]",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(logs.FORMATS),
+    help="Log lines for people, or one JSON object a line.  [default: $SHMCACHE_LOG_FORMAT, else text]",
+)
 @click.option("--remove-on-exit", is_flag=True, help="Leave nothing in shared memory at the end.")
 @json_option
 def command(
-    namespace: str | None, limit_bytes: int | None, workers: int | None, remove_on_exit: bool, as_json: bool
+    namespace: str | None,
+    limit_bytes: int | None,
+    workers: int | None,
+    log_format: str | None,
+    remove_on_exit: bool,
+    as_json: bool,
 ) -> None:
     """Run a manager in the foreground, until SIGTERM or SIGINT.
 
@@ -62,13 +62,17 @@ def command(
     try:
         settings.LIMIT_BYTES.value(limit_bytes)
         settings.WORKERS.value(workers)
+        log_format = settings.LOG_FORMAT.value(log_format)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     names = Namespace.of(namespace)
     logging.getLogger().setLevel(logging.INFO)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(logs.formatter(log_format))
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     threading.Thread(target=_announce, args=(names, read_end, as_json), daemon=True).start()
     arguments = ["--namespace", names.name, "--idle-seconds", "0", "--ready-fd", str(write_end)]
+    arguments += ["--log-format", log_format]
     if limit_bytes is not None:
         arguments.append(f"--limit-bytes={limit_bytes}")
     if workers is not None:

@@ -11,8 +11,8 @@ import click
 
 from shmcache.memory.names import Namespace
 from shmcache_tools.exit_codes import ExitCode
-from shmcache_tools.main import json_option, namespace_option
-from shmcache_tools.output import bytes_text, echo_json, wrapped
+from shmcache_tools.options import json_option, namespace_option
+from shmcache_tools.output import bytes_text, count_text, echo_json, wrapped
 from shmcache_tools.shared_stats import open_view
 from shmcache_tools.verification import verify
 
@@ -49,7 +49,7 @@ def command(namespace: str | None, as_json: bool) -> None:
             click.echo(wrapped(finding.message, indent="  "))
         count = len(found.findings)
         click.secho(
-            f"{count} {'finding' if count == 1 else 'findings'}" if count else "no findings",
+            f"{count_text(count, 'finding')}" if count else "no findings",
             fg="yellow" if count else "green",
         )
     if found.findings:
