@@ -30,9 +30,6 @@ ROOM_FULL = -3
 """The room for walks has no place for one more level: grow it and call again."""
 
 NO_NODE = -1
-NO_STATE = -2
-"""Nothing is known of a state; -1 is the one from which nothing is accepted."""
-
 ACCEPTED = 1
 OVERFLOWED = 2
 UNCERTAIN = 3

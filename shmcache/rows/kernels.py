@@ -18,7 +18,6 @@ from shmcache.rows.arrays import (
     ACCEPTED,
     FRONT_FULL,
     NO_NODE,
-    NO_STATE,
     OK,
     OVERFLOWED,
     STACKS_FULL,
