@@ -28,6 +28,9 @@ from shmcache.vocabulary.vocabulary import Vocabulary
 _NARROWER_PART = 0.75
 """A state with less than this part of its base's tokens differs in too many of them."""
 
+_IDS_MAX = 1 << 22
+"""Ids in the differences that are remembered; past it they are forgotten and worked out anew."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Difference:
@@ -62,6 +65,7 @@ class LazyRows:
         self._arrays = AutomatonArrays.of(automaton)
         self._pairings: dict[int, _Pairing | None] = {}
         self._differences: dict[int, Difference] = {}
+        self._remembered_ids = 0
 
     @cached_property
     def _trie(self) -> TrieArrays:
@@ -120,7 +124,12 @@ class LazyRows:
             return None
         if self._weights[state] < _NARROWER_PART * self._weights[base]:
             return None
-        self._differences[state] = found = self._walk_beside(state, base, pairing)
+        found = self._walk_beside(state, base, pairing)
+        if self._remembered_ids > _IDS_MAX:
+            self._differences.clear()
+            self._remembered_ids = 0
+        self._remembered_ids += len(found.accepted) + len(found.rejected) + len(found.uncertain)
+        self._differences[state] = found
         return found
 
     def _pairing(self, rule: int) -> _Pairing | None:
@@ -134,7 +143,8 @@ class LazyRows:
             for base_rule in self._base_rules:
                 base, alike = (np.empty(len(states), dtype=np.int32) for _ in range(2))
                 start = int(self._automaton.rule_start[base_rule])
-                pair_states(self._arrays, states.start, start, states.start, base, alike)
+                length = self._vocabulary.trie.longest_token_bytes
+                pair_states(self._arrays, states.start, start, states.start, length, base, alike)
                 if best is None or np.count_nonzero(base >= 0) > np.count_nonzero(best.base >= 0):
                     best = _Pairing(states.start, base, alike)
         self._pairings[rule] = best

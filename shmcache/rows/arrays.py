@@ -125,4 +125,7 @@ class WalkRoom(NamedTuple):
     level_after: Int32Array
     """int32 (256 L): the level after a level by a byte."""
     level_digest: npt.NDArray[np.int64]
+    level_bucket: Int32Array
+    """int32 (a power of two, 2 L or more): levels by their digest; ``level_place``: the bucket of each."""
+    level_place: Int32Array
     level_ended: UInt8Array

@@ -93,6 +93,7 @@ class _Search:
 
     def _opened(self, states: dict[int, None]) -> list[int]:
         """The states and those in which the rules that they call begin."""
+        self._budget.check_time()
         opened, seen = list(states), set(states)
         for state in opened:  # grows while it is walked
             for callee, _ in self._automaton.calls_of(state):

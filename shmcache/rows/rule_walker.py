@@ -85,7 +85,7 @@ class RuleWalker:
         states = np.array([state], dtype=np.int32)
         while True:
             accepted, uncertain, status = walk_trie(
-                self._arrays, self._stacks.arrays, self._trie_arrays, states, self._node, room
+                self._arrays, self._stacks.arrays, self._trie_arrays, states, self._node, room, True
             )
             if status == STACKS_FULL:
                 self._stacks.grow()

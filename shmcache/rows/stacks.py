@@ -154,5 +154,7 @@ def new_walk_room(*, tokens: int, words: int, depth: int, levels: int = _LEVELS_
         level_begin=np.zeros(levels + 1, dtype=np.int32),
         level_after=np.zeros(256 * levels, dtype=np.int32),
         level_digest=np.zeros(levels, dtype=np.int64),
+        level_bucket=np.zeros(2 << (levels - 1).bit_length(), dtype=np.int32),
+        level_place=np.zeros(levels, dtype=np.int32),
         level_ended=np.zeros(levels, dtype=np.uint8),
     )

@@ -50,8 +50,14 @@ def _known_level(room: Any, count: int, begin: int, end: int, ended: bool) -> in
     states, nodes, level_begin = room.pool_state, room.pool_stack, room.level_begin
     digest = int(ended)
     for at in range(begin, end):
-        digest = digest * 0x9E3779B1 + states[at] * 0x85EBCA77 + nodes[at]
-    for level in range(count):
+        # The mask and the conversions are for plain Python, whose integers have no end and NumPy's no way to wrap.
+        digest = (digest * 0x9E3779B1 + int(states[at]) * 0x85EBCA77 + int(nodes[at])) & 0x7FFFFFFFFFFFFFFF
+    mask = len(room.level_bucket) - 1
+    bucket = digest & mask
+    # What an earlier walk left in a bucket is no level of this one, or one that says that it is elsewhere (Briggs and
+    # Torczon 1993): nothing need be cleared before a walk.
+    while room.level_bucket[bucket] < count and room.level_place[room.level_bucket[bucket]] == bucket:
+        level = int(room.level_bucket[bucket])
         if room.level_digest[level] == digest and room.level_ended[level] == ended:
             first = level_begin[level]
             is_same = level_begin[level + 1] - first == end - begin
@@ -61,6 +67,9 @@ def _known_level(room: Any, count: int, begin: int, end: int, ended: bool) -> in
                 at += 1
             if is_same:
                 return level
+        bucket = (bucket + 1) & mask
+    room.level_bucket[bucket] = count
+    room.level_place[count] = bucket
     level_begin[count + 1] = end
     room.level_digest[count] = digest
     room.level_ended[count] = ended
@@ -70,12 +79,14 @@ def _known_level(room: Any, count: int, begin: int, end: int, ended: bool) -> in
 
 @njit(cache=True)
 def walk_trie(
-    automaton: Any, stacks: Any, trie: Any, states: Int32Array, nodes: Int32Array, room: Any
+    automaton: Any, stacks: Any, trie: Any, states: Int32Array, nodes: Int32Array, room: Any, overflows: bool
 ) -> tuple[int, int, int]:
     """Tokens that go on from some of the entries given, and tokens that begin there and go on behind the empty stack.
 
     ``room.accepted`` and ``room.uncertain`` receive places in the trie's token order, ascending. Returns how many of
-    each, and a status: OK, FRONT_FULL where a level overflowed, whose tokens are uncertain, STACKS_FULL or ROOM_FULL.
+    each, and a status: OK, FRONT_FULL where a level overflowed, STACKS_FULL or ROOM_FULL. Tokens of a level that
+    overflowed are uncertain where ``overflows``; otherwise the walk ends there, as one such level takes as long as
+    thousands of others.
     Only byte edges of the entries begin a token. Levels met in the walk are numbered, and the level after each byte is
     remembered: tokens are many, and the levels they lead to are few (a lazy automaton, Thompson 1968).
     """
@@ -96,7 +107,7 @@ def walk_trie(
     level_after[:256] = DEAD
     for at in range(len(states)):
         for edge in range(automaton.edge_offset[states[at]], automaton.edge_offset[states[at] + 1]):
-            level_after[automaton.edge_low[edge] : automaton.edge_high[edge] + 1] = UNKNOWN
+            level_after[int(automaton.edge_low[edge]) : int(automaton.edge_high[edge]) + 1] = UNKNOWN
     for first_byte in range(256):
         node = trie.first_node[first_byte]
         node_stop = node_end[node] if node >= 0 and level_after[first_byte] != DEAD else node
@@ -114,6 +125,8 @@ def walk_trie(
                 if end == STACKS_FULL:
                     return 0, 0, STACKS_FULL
                 if end == FRONT_FULL:
+                    if not overflows:
+                        return 0, 0, FRONT_FULL
                     after = OVERFLOW
                     status = FRONT_FULL
                 elif end == place and not ended:
@@ -145,9 +158,9 @@ def walk_words(
     """The mask of the tokens that go on from the entries given, which have their whole stacks, word by word.
 
     ``room.word_index`` and ``room.word_value`` receive the words that are not 0, in no order. Returns how many, and
-    the status of :func:`walk_trie`. ``room.words`` is 0 before and after.
+    the status of :func:`walk_trie`, which finds no token unless it is OK. ``room.words`` is 0 before and after.
     """
-    count, _, status = walk_trie(automaton, stacks, trie, states, nodes, room)
+    count, _, status = walk_trie(automaton, stacks, trie, states, nodes, room, False)
     words, index = room.words, room.word_index
     word_count = 0
     for at in range(count):
@@ -163,13 +176,16 @@ def walk_words(
 
 
 @njit(cache=True)
-def pair_states(automaton: Any, start: int, base_start: int, first: int, base: Int32Array, alike: Int32Array) -> None:
+def pair_states(
+    automaton: Any, start: int, base_start: int, first: int, length: int, base: Int32Array, alike: Int32Array
+) -> None:
     """For each state of a rule, from ``first`` on, the state of another rule that the same bytes lead to.
 
     Neither rule may call. ``base`` (int32) gets that state, -1 for none; where several are found the first stays.
     ``alike`` (int32) gets how many bytes cannot tell a state from its base, whatever they are: UNLIKE where their ends
     differ already, ALIKE_FOREVER where no bytes can. A state is as much alike as the least alike of its successors and
-    one byte more, worked out backwards until nothing changes (Bellman 1958).
+    one byte more, worked out backwards until nothing changes (Bellman 1958), or ``length`` times: more than so many
+    bytes, of the longest token, are as good as any.
     """
     edge_offset, edge_low, edge_high = automaton.edge_offset, automaton.edge_low, automaton.edge_high
     edge_target, final = automaton.edge_target, automaton.final
@@ -190,7 +206,7 @@ def pair_states(automaton: Any, start: int, base_start: int, first: int, base: I
         differs = False
         while own_edge < own_end and other_edge < other_end:
             own_low, other_low = max(byte, edge_low[own_edge]), max(byte, edge_low[other_edge])
-            byte = min(edge_high[own_edge], edge_high[other_edge])
+            byte = int(min(edge_high[own_edge], edge_high[other_edge]))
             differs = differs or own_low != other_low
             if max(own_low, other_low) <= byte:
                 target = edge_target[own_edge] - first
@@ -209,7 +225,9 @@ def pair_states(automaton: Any, start: int, base_start: int, first: int, base: I
         if final[state] != final[other]:
             alike[state - first] = UNLIKE
     changes = True
-    while changes:
+    for _ in range(length):
+        if not changes:
+            break
         changes = False
         for place in range(count - 1, -1, -1):
             state = order[place]

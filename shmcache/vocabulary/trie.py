@@ -152,7 +152,8 @@ class Trie:
     ) -> Trie:
         node_byte, _, node_end, *_ = arrays
         first_node = np.full(256, -1, dtype=np.int32)
-        node, node_count = 1, len(node_end)
+        # Nothing is known yet of arrays that come from elsewhere, not even that they are of one length.
+        node, node_count = 1, min(len(node_byte), len(node_end))
         while node < node_count:
             first_node[node_byte[node]] = node
             node = max(int(node_end[node]), node + 1)
