@@ -143,8 +143,7 @@ class GrammarAutomaton:
             and in_range(self.edge_target, 0, states)
             and in_range(self.call_rule, 0, rules)
             and in_range(self.call_return, TAIL_CALL, states)
-            and in_range(self.rule_of_state, 0, rules)
-            and in_range(self.rule_start, 0, states)
+            and self._rules_fit()
             and len(self.whole_offset) == (states + 1 if sets else 0)
             and len(self.token_set_offset) == (sets + 1 if sets else 0)
             and len(self.whole_target) == wholes
@@ -154,6 +153,18 @@ class GrammarAutomaton:
             and in_range(self.whole_target, 0, states)
         ):
             raise SegmentError("the automaton holds an index out of bounds")
+
+    def _rules_fit(self) -> bool:
+        """Whether rules are consecutive states, and no byte leads out of one: kernels have arrays of one rule."""
+        starts = self.rule_start
+        if starts[0] != 0 or starts[-1] >= self.state_count or not (starts[1:] > starts[:-1]).all():
+            return False
+        lengths = np.diff(np.append(starts, self.state_count))
+        owners = np.repeat(self.rule_of_state, np.diff(self.edge_offset))
+        return bool(
+            np.array_equal(self.rule_of_state, np.repeat(np.arange(len(starts)), lengths))
+            and np.array_equal(self.rule_of_state[self.edge_target], owners)
+        )
 
 
 ARRAY_NAMES = tuple(field.name for field in fields(GrammarAutomaton))[:-1]

@@ -40,7 +40,7 @@ OVERFLOW = -3
 """What comes after a level by a byte, where that is no level: nothing, not worked out yet, or too much."""
 
 UNLIKE = -1
-"""Two states of which one may end and the other not."""
+"""Two states of which one may end and the other not, or a state without another."""
 ALIKE_FOREVER = 1 << 20
 """Two states that no bytes can tell apart: longer than any token."""
 

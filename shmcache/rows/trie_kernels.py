@@ -182,8 +182,8 @@ def pair_states(
     """For each state of a rule, from ``first`` on, the state of another rule that the same bytes lead to.
 
     Neither rule may call. ``base`` (int32) gets that state, -1 for none; where several are found the first stays.
-    ``alike`` (int32) gets how many bytes cannot tell a state from its base, whatever they are: UNLIKE where their ends
-    differ already, ALIKE_FOREVER where no bytes can. A state is as much alike as the least alike of its successors and
+    ``alike`` (int32) gets how many bytes cannot tell a state from its base, whatever they are: UNLIKE where there is
+    none, or their ends differ already, ALIKE_FOREVER where no bytes can. A state is as much alike as the least alike of its successors and
     one byte more, worked out backwards until nothing changes (Bellman 1958), or ``length`` times: more than so many
     bytes, of the longest token, are as good as any.
     """
@@ -191,9 +191,10 @@ def pair_states(
     edge_target, final = automaton.edge_target, automaton.final
     order = np.empty(len(base), dtype=np.int32)
     base[:] = -1
-    alike[:] = ALIKE_FOREVER
+    alike[:] = UNLIKE
     order[0] = start
     base[start - first] = base_start
+    alike[start - first] = ALIKE_FOREVER
     count = 1
     at = 0
     while at < count:
@@ -212,6 +213,7 @@ def pair_states(
                 target = edge_target[own_edge] - first
                 if base[target] < 0:
                     base[target] = edge_target[other_edge]
+                    alike[target] = ALIKE_FOREVER
                     order[count] = target + first
                     count += 1
                 differs = differs or base[target] != edge_target[other_edge]

@@ -28,9 +28,14 @@ def text_tokens(vocabulary: Vocabulary) -> dict[int, bytes]:
 
 def row_of(automaton: GrammarAutomaton, state: int, vocabulary: Vocabulary) -> Row:
     """What is known of each token when only the state is: no call is open that is left by more than its end."""
+    return row_from(automaton, frozenset({(state, ())}), vocabulary)
+
+
+def row_from(automaton: GrammarAutomaton, entries: frozenset[tuple[int, Stack]], vocabulary: Vocabulary) -> Row:
+    """The same from several entries; only the empty stack is left by more than its end."""
     accepted, uncertain = set(), set()
     for number, token in text_tokens(vocabulary).items():
-        here = Configuration(frozenset({(state, ())}), ended=False)
+        here = Configuration(entries, ended=False)
         has_left = False
         for at in range(len(token)):
             # A token only leaves the rule from a place within the token.
