@@ -25,8 +25,11 @@ from shmcache.rows.rule_walker import BESIDE_PART, plain_rules, walk_weights
 from shmcache.rows.stacks import StackTable, walk_room
 from shmcache.vocabulary.vocabulary import Vocabulary
 
-_NARROWER_PART = 0.75
-"""A state with less than this part of its base's tokens differs in too many of them."""
+_ALIKE_BYTES_MIN = 3
+_ALIKE_BYTES_ENOUGH = 16
+_ALIKE_PART = 0.75
+"""A walk beside a base is short where so much of the vocabulary begins with bytes behind which the two states are alike
+for so many bytes more."""
 
 _IDS_MAX = 1 << 22
 """Ids in the differences that are remembered; past it they are forgotten and worked out anew."""
@@ -54,6 +57,11 @@ class _Pairing:
     base: Int32Array
     alike: Int32Array
 
+    @property
+    def alike_bytes(self) -> int:
+        """How much the rule is like the other: longer tokens than this matter little."""
+        return int(np.minimum(self.alike[self.base >= 0], _ALIKE_BYTES_ENOUGH).sum())
+
 
 class LazyRows:
     """Works out what an image leaves open. Calls happen under the arena's lock."""
@@ -75,6 +83,10 @@ class LazyRows:
     def _weights(self) -> list[int]:
         weights: list[int] = walk_weights(self._automaton, self._vocabulary.trie).tolist()
         return weights
+
+    @cached_property
+    def _behind(self) -> npt.NDArray[np.int64]:
+        return np.concatenate(([0], np.cumsum(self._vocabulary.trie.first_byte_nodes())))
 
     @cached_property
     def _base_rules(self) -> list[int]:
@@ -122,7 +134,7 @@ class LazyRows:
         base = int(pairing.base[state - pairing.first])
         if base < 0 or self._rows.state_accepted[base] == NO_ROW:
             return None
-        if self._weights[state] < _NARROWER_PART * self._weights[base]:
+        if self._alike_weight(state, pairing) < _ALIKE_PART * self._weights[base]:
             return None
         found = self._walk_beside(state, base, pairing)
         if self._remembered_ids > _IDS_MAX:
@@ -131,6 +143,14 @@ class LazyRows:
         self._remembered_ids += len(found.accepted) + len(found.rejected) + len(found.uncertain)
         self._differences[state] = found
         return found
+
+    def _alike_weight(self, state: int, pairing: _Pairing) -> int:
+        """Nodes of the trie behind those first bytes that lead to a state much like its base."""
+        weight = 0
+        for low, high, target in self._automaton.edges_of(state):
+            if pairing.alike[target - pairing.first] >= _ALIKE_BYTES_MIN:
+                weight += int(self._behind[high + 1] - self._behind[low])
+        return weight
 
     def _pairing(self, rule: int) -> _Pairing | None:
         from shmcache.rows.trie_kernels import pair_states
@@ -145,8 +165,9 @@ class LazyRows:
                 start = int(self._automaton.rule_start[base_rule])
                 length = self._vocabulary.trie.longest_token_bytes
                 pair_states(self._arrays, states.start, start, states.start, length, base, alike)
-                if best is None or np.count_nonzero(base >= 0) > np.count_nonzero(best.base >= 0):
-                    best = _Pairing(states.start, base, alike)
+                pairing = _Pairing(states.start, base, alike)
+                if best is None or pairing.alike_bytes > best.alike_bytes:
+                    best = pairing
         self._pairings[rule] = best
         return best
 

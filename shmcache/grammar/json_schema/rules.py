@@ -13,11 +13,11 @@ from shmcache.grammar.ir import Choice, Expression, Grammar, Literal, Reference,
 from shmcache.grammar.json_schema.expressions import repeat, sequence
 from shmcache.grammar.json_schema.layout import LEVEL_MAX, Layout
 from shmcache.grammar.json_schema.number_automata import any_integer, any_number
-from shmcache.grammar.json_schema.string_automata import any_string
+from shmcache.grammar.json_schema.string_automata import any_name, any_string
 from shmcache.limits import Budget
 
 ROOT = "root"
-_STRING = "json_string"
+_NAMES = ("names", "other name")
 
 
 class Rules:
@@ -32,6 +32,7 @@ class Rules:
         self.budget = budget or Budget()
         self._bodies: dict[str, Expression] = {}
         self._shared: set[str] = set()
+        self._base: set[str] = set()
         self._names: dict[Hashable, str] = {}
 
     def define(self, name: str, body: Expression) -> None:
@@ -46,7 +47,7 @@ class Rules:
             name = self._names[what] = f"{self._prefix}{kind}_{len(self._names)}".replace(" ", "_")
             self._shared.add(name)
             self._bodies[name] = make_body()
-            self.string()  # masks inside of others are worked out beside it
+            self._base.add(self._any_name().rule if kind in _NAMES else self.string().rule)
         return Reference(name)
 
     def kept(self, expression: Expression) -> Expression:
@@ -57,12 +58,15 @@ class Rules:
 
     def grammar(self, warnings: tuple[ir.Warning, ...]) -> Grammar:
         """The grammar of all rules defined."""
-        string = frozenset(self._shared & {self._prefix + _STRING})
-        return Grammar(dict(self._bodies), ROOT, frozenset(self._shared), string, warnings)
+        return Grammar(dict(self._bodies), ROOT, frozenset(self._shared), frozenset(self._base), warnings)
 
     def string(self) -> Reference:
         """Any JSON string."""
-        return self._generic(_STRING, lambda: Regular(any_string()))
+        return self._generic("json_string", lambda: Regular(any_string()))
+
+    def _any_name(self) -> Reference:
+        """Any name of a property, in the spellings of names."""
+        return self._generic("json_name", lambda: Regular(any_name()))
 
     def number(self) -> Reference:
         """Any JSON number."""
