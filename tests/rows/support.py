@@ -78,6 +78,15 @@ def trie_arrays(vocabulary: Vocabulary) -> Any:
     return TrieArrays(*(getattr(vocabulary.trie, name) for name in TrieArrays._fields))
 
 
+def push(stacks: StackTable, parent: int, return_state: int) -> int:
+    """The node of that stack."""
+    from shmcache.rows.kernels import _push
+
+    while (node := _push(stacks.arrays, parent, return_state)) == STACKS_FULL:
+        stacks.grow()
+    return int(node)
+
+
 def stack_of(stacks: StackTable, node: int) -> Stack:
     """The stack that a node stands for."""
     items: list[int] = []
