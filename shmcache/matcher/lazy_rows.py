@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from shmcache.automaton.grammar_automaton import GrammarAutomaton
+from shmcache.automaton.grammar_automaton import GrammarAutomaton, frozen
 from shmcache.matcher.bitmask import Int32Array
 from shmcache.rows.arrays import ACCEPTED, ROOM_FULL, STACKS_FULL, UNCERTAIN, AutomatonArrays, TrieArrays
 from shmcache.rows.row_table import NO_ROW, RowTable
@@ -44,7 +44,7 @@ class Difference:
     accepted: Int32Array
     """Ids that the state accepts and that may be others than those of the base."""
     rejected: Int32Array
-    """Ids that it does not accept, nor leaves uncertain."""
+    """Ids that it does not accept by itself, uncertain ones among them, and that the base may."""
     uncertain: Int32Array
     """Ids that only its caller decides."""
 
@@ -193,5 +193,6 @@ class LazyRows:
             base,
             accepted=ids[verdicts == ACCEPTED],
             rejected=ids[verdicts != ACCEPTED],
-            uncertain=np.concatenate([inherited, ids[verdicts == UNCERTAIN]]),
+            # Read-only as lists of an image are: one type for kernels.
+            uncertain=frozen(np.concatenate([inherited, ids[verdicts == UNCERTAIN]]), np.int32),
         )
