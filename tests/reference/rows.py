@@ -5,6 +5,7 @@ Owns the definitions of accepted, uncertain and possible tokens. Must never shar
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shmcache.automaton.grammar_automaton import TAIL_CALL, GrammarAutomaton
@@ -151,3 +152,59 @@ def stored_row(table: RowTable, state: int, vocabulary: Vocabulary) -> Row | Non
     assert uncertain == sorted(uncertain, key=lambda one: (tokens[one], one)), "not in the order of the trie"
     assert len(set(uncertain)) == len(uncertain)
     return Row(frozenset(accepted), frozenset(uncertain))
+
+
+Followers = dict[int, set[int]]
+"""For each byte that may follow, the bytes that may follow it."""
+
+
+def followers(automaton: GrammarAutomaton, rules: Iterable[int]) -> Followers:
+    """What may follow any of the rules, two bytes deep, where from the first of them to the second callers may change.
+
+    By growing sets of states until nothing is added: those in which the text may be behind the end of each rule.
+    """
+    calls = [
+        (int(automaton.rule_of_state[state]), rule, return_state)
+        for state in range(automaton.state_count)
+        for rule, return_state in automaton.calls_of(state)
+    ]
+
+    def opened(states: set[int]) -> set[int]:
+        """The states, and the starts of what they call, and so on."""
+        while True:
+            starts = {int(automaton.rule_start[rule]) for state in states for rule, _ in automaton.calls_of(state)}
+            if starts <= states:
+                return states
+            states = states | starts
+
+    behind: dict[int, set[int]] = {rule: set() for rule in range(automaton.rule_count)}
+    while True:
+        before = sum(map(len, behind.values()))
+        for caller, rule, return_state in calls:
+            if return_state != TAIL_CALL:
+                behind[rule].add(return_state)
+            if return_state == TAIL_CALL or automaton.final[return_state]:
+                behind[rule] |= behind[caller]
+        if sum(map(len, behind.values())) == before:
+            break
+
+    found: Followers = {}
+    for state in opened({state for rule in rules for state in behind[rule]}):
+        for low, high, target in automaton.edges_of(state):
+            here = {target} | (behind[int(automaton.rule_of_state[target])] if automaton.final[target] else set())
+            edges = [edge for one in opened(here) for edge in automaton.edges_of(one)]
+            seconds = {byte for first, last, _ in edges for byte in range(first, last + 1)}
+            for byte in range(low, high + 1):
+                found.setdefault(byte, set()).update(seconds)
+    return found
+
+
+def is_followed(automaton: GrammarAutomaton, state: int, token: bytes, followed: Followers) -> bool:
+    """Whether the token can leave the state's rule somewhere within it and go on with bytes that may follow."""
+    here = Configuration(frozenset({(state, ())}), ended=False)
+    for at in range(1, len(token)):
+        here = advance(automaton, here, token[at - 1 : at])
+        rest = token[at:]
+        if here.ended and rest[0] in followed and (len(rest) == 1 or rest[1] in followed[rest[0]]):
+            return True
+    return False
