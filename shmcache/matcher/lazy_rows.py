@@ -32,7 +32,8 @@ _ALIKE_PART = 0.75
 for so many bytes more."""
 
 _IDS_MAX = 1 << 22
-"""Ids in the differences that are remembered; past it they are forgotten and worked out anew."""
+_IDS_PER_DIFFERENCE = 256
+"""Ids in the differences that are remembered, each counted for so many more; past the most they are forgotten."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,7 +141,8 @@ class LazyRows:
         if self._remembered_ids > _IDS_MAX:
             self._differences.clear()
             self._remembered_ids = 0
-        self._remembered_ids += len(found.accepted) + len(found.rejected) + len(found.uncertain)
+        ids = len(found.accepted) + len(found.rejected) + len(found.uncertain)
+        self._remembered_ids += _IDS_PER_DIFFERENCE + ids
         self._differences[state] = found
         return found
 
