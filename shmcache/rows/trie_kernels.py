@@ -183,9 +183,9 @@ def pair_states(
 
     Neither rule may call. ``base`` (int32) gets that state, -1 for none; where several are found the first stays.
     ``alike`` (int32) gets how many bytes cannot tell a state from its base, whatever they are: UNLIKE where there is
-    none, or their ends differ already, ALIKE_FOREVER where no bytes can. A state is as much alike as the least alike of its successors and
-    one byte more, worked out backwards until nothing changes (Bellman 1958), or ``length`` times: more than so many
-    bytes, of the longest token, are as good as any.
+    none, or their ends differ already, ALIKE_FOREVER where no bytes can. A state is as much alike as the least alike
+    of its successors and one byte more, worked out backwards until nothing changes (Bellman 1958), or ``length``
+    times: more than so many bytes, of the longest token, are as good as any.
     """
     edge_offset, edge_low, edge_high = automaton.edge_offset, automaton.edge_low, automaton.edge_high
     edge_target, final = automaton.edge_target, automaton.final
