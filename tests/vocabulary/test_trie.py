@@ -41,12 +41,10 @@ def assert_same_as_reference(trie: Trie, tokens: list[bytes | None], special: se
     assert trie.token_order.tolist() == expected.token_order
     assert trie.token_node.tolist() == expected.token_node
     assert trie.longest_token_bytes == max(expected.node_depth)
-    for byte in range(256):
-        first = [
-            node for node, depth in enumerate(expected.node_depth) if depth == 1 and expected.node_byte[node] == byte
-        ]
-        assert trie.first_node[byte] == (first[0] if first else -1)
-        assert trie.first_byte_nodes()[byte] == sum(expected.node_end[node] - node for node in first)
+    children = {expected.node_byte[node]: node for node, depth in enumerate(expected.node_depth) if depth == 1}
+    assert trie.first_node.tolist() == [children.get(byte, -1) for byte in range(256)]
+    counts = {byte: expected.node_end[node] - node for byte, node in children.items()}
+    assert trie.first_byte_nodes().tolist() == [counts.get(byte, 0) for byte in range(256)]
     bits = np.unpackbits(trie.text_bitmask.view(np.uint8), bitorder="little")
     assert len(bits) == -(-width // 32) * 32
     assert np.flatnonzero(bits).tolist() == expected.text_token_ids
