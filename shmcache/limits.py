@@ -13,7 +13,7 @@ from shmcache.errors import LimitError
 SOURCE_BYTES_MAX = 8 << 20
 """Largest source text accepted, in bytes of UTF-8."""
 
-SCHEMA_DEPTH_MAX = 500
+SCHEMA_DEPTH_MAX = 4_000
 """Deepest nesting of a JSON Schema document; deeper is a LimitError, never a RecursionError."""
 
 EXPRESSION_DEPTH_MAX = 500

@@ -17,6 +17,7 @@ from json.encoder import encode_basestring
 from typing import Any, NoReturn
 
 from shmcache.errors import LimitError, SourceError
+from shmcache.grammar.deep_json import decode_deep
 from shmcache.grammar.schema_keywords import (
     ANNOTATION,
     ANNOTATIONS,
@@ -63,11 +64,12 @@ def parse_json(text: str) -> Any:
     if len(text) > SOURCE_BYTES_MAX:
         raise too_large()
     try:
-        return _decode(text)
+        try:
+            return _decode(text)
+        except RecursionError:
+            return decode_deep(text, SCHEMA_DEPTH_MAX, _unique, Decimal, _no_constant)
     except json.JSONDecodeError as error:
         raise SourceError(f"not JSON: {error.msg}", line=error.lineno, column=error.colno) from None
-    except RecursionError:
-        raise _too_deep() from None
     except ArithmeticError:
         raise LimitError("a number has an exponent out of all bounds", limit="integer_digits") from None
     except ValueError as error:  # the interpreter's bound on the digits of an int

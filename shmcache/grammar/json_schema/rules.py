@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from shmcache.grammar import ir
-from shmcache.grammar.ir import Choice, Expression, Grammar, Literal, Reference, Regular
+from shmcache.grammar.ir import NOTHING, Choice, Expression, Grammar, Literal, Reference, Regular
 from shmcache.grammar.json_schema.expressions import repeat, sequence
 from shmcache.grammar.json_schema.layout import LEVEL_MAX, Layout
 from shmcache.grammar.json_schema.number_automata import any_integer, any_number
@@ -129,6 +129,6 @@ class Rules:
         """A container around ``members`` (at least one); None: around nothing."""
         empty = sequence(self.layout.empty, Literal(closing))
         if members is None:
-            return sequence(Literal(opening), empty)
+            return sequence(Literal(opening), empty) if may_be_empty else NOTHING
         full = sequence(self.layout.begin(level), members, self.layout.end(level), Literal(closing))
         return sequence(Literal(opening), Choice((empty, full)) if may_be_empty else full)
