@@ -58,7 +58,7 @@ class Elements:
         Raises :class:`UnsupportedError` for a declared name that the style cannot write, and
         :class:`TooManySetsError` where there are too many members for ``any_order``.
         """
-        style, required = self._style, set(objects.required)
+        required = set(objects.required)
         satisfying: dict[str | NameSet, list[tuple[int, Node]]] = {}
         for one, needs, node in objects.satisfying:
             satisfying.setdefault(one, []).append((needs, node))
@@ -90,15 +90,13 @@ class Elements:
         unions = None if states is None else Unions(states, lambda node: self._value(typed(node)))
         levels = Levels(objects.minimum, objects.maximum, len(objects.needs), unions)
         may_be_empty = levels.accepts(levels.start) and not any(member.is_required for member in members)
-        options: list[Expression] = [EMPTY] if may_be_empty else []
+        options: list[Expression] = [self._space] if may_be_empty else []
         if members or others:
-            spelling = NameSpelling(_literal(style.begin), EMPTY, _literal)
-            common = members, others, self._space, self._strings, levels
-            if any_order:
-                options.append(unordered_graph(*common, self._rules, spelling))
-            else:
-                options.append(member_graph(*common, spelling))
-        return sequence(self._space, choice(options), self._space) if options else None
+            spelling = NameSpelling(self._begin(), EMPTY, _literal)
+            common = members, others, EMPTY, self._strings, levels
+            graph = unordered_graph(*common, self._rules, spelling) if any_order else member_graph(*common, spelling)
+            options.append(sequence(self._space, graph))
+        return choice(options) if options else None
 
     def texts(self, sets: tuple[StringSet, ...]) -> dict[str, list[Expression]]:
         """The strings of the sets, written as they are; those whose length alone is constrained apart."""
@@ -110,6 +108,11 @@ class Elements:
             "string": [self._text(others)] if others else [],
             _COUNTED: [self._text(counted)] if counted else [],
         }
+
+    def _begin(self) -> Expression:
+        """What comes before a name; a call, for the same reason."""
+        begin = self._style.begin
+        return self._rules.shared(("begin", begin), lambda: _literal(begin))
 
     def _free_text(self) -> Expression:
         close = self._style.close
@@ -124,9 +127,14 @@ class Elements:
         return intersect(encode_utf8(text, budget), free_text((self._style.close,), budget), budget)
 
     def _value(self, by_type: dict[str, list[Expression]]) -> Expression | None:
-        """What may stand behind a name, to the end of the element; None: nothing."""
+        """What may stand behind a name, to the end of the element and the whitespace behind it; None: nothing."""
         options = [written for group in self._style.groups if (written := self._group(group, by_type)) is not None]
-        return choice(options) if options else None
+        if not options:
+            return None
+        # A call: values of one kind are written alike in all elements, of other schemas and grammars too. Whitespace
+        # behind an element belongs to it, as thousands of places in an object may go on with it.
+        whole = sequence(choice(options), self._space)
+        return self._rules.shared(("element", whole), lambda: whole)
 
     def _group(self, group: Group, by_type: dict[str, list[Expression]]) -> Expression | None:
         opening: list[Expression] = []
@@ -165,7 +173,7 @@ class Elements:
         result = intersect(names, writable, budget)
         if declared:
             result = subtract(result, words(sorted(declared), budget), budget)
-        return sequence(_literal(self._style.begin), Regular(encode_utf8(result, budget)))
+        return sequence(self._begin(), Regular(encode_utf8(result, budget)))
 
 
 def _literal(text: str) -> Expression:
