@@ -16,6 +16,9 @@ SOURCE_BYTES_MAX = 8 << 20
 SCHEMA_DEPTH_MAX = 4_000
 """Deepest nesting of a JSON Schema document; deeper is a LimitError, never a RecursionError."""
 
+FORMAT_DEPTH_MAX = 500
+"""Deepest nesting of formats in a structural tag; their schemas may be as deep as any."""
+
 EXPRESSION_DEPTH_MAX = 500
 """Deepest nesting of groups in a regex or an EBNF body."""
 
