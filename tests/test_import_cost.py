@@ -11,6 +11,7 @@ from shmcache.memory.control import create_control
 from shmcache.memory.names import Namespace
 
 HEAVY = ["numba", "llvmlite", "mistral_common", "tiktoken", "tokenizers", "sentencepiece", "pydantic", "llguidance"]
+HEAVY += ["referencing", "jsonschema_specifications"]
 
 
 def loaded_by(statements: str) -> set[str]:

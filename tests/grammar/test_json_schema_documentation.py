@@ -10,7 +10,7 @@ from jsonschema_specifications import REGISTRY
 
 from shmcache.errors import UnsupportedError
 from shmcache.grammar.json_schema import formats
-from shmcache.grammar.json_schema.refusals import CONTENT_KEYWORDS, REFUSED_KEYWORDS
+from shmcache.grammar.json_schema.refusals import CONTENT_KEYWORDS
 from tests.conftest import REPOSITORY
 from tests.grammar.json_schema_cases import admits, grammar_of
 
@@ -46,6 +46,9 @@ NARROWED: dict[str, tuple[Any, Any]] = {
         1,
     ),
     "$anchor": ({"$ref": "#a", "$defs": {"x": {"$anchor": "a", "type": "null"}}}, 1),
+    "$dynamicRef": ({"$dynamicRef": "#/x", "x": {"type": "null"}}, 1),
+    "$recursiveRef": ({"not": {"items": {"$recursiveRef": "#"}}}, []),
+    "$recursiveAnchor": ({"$recursiveAnchor": True, "not": {"items": {"$recursiveRef": "#"}}}, []),
     "$dynamicAnchor": ({"$ref": "#a", "$defs": {"x": {"$dynamicAnchor": "a", "type": "null"}}}, 1),
     "minimum": ({"minimum": 2}, 1),
     "maximum": ({"maximum": 2}, 3),
@@ -99,7 +102,7 @@ def keywords_of_the_standard() -> set[str]:
 
 
 def test_the_refused_keywords_are_those_of_the_code() -> None:
-    assert first_cells("Refused keywords") - {*REFUSED_IN_PART, *CONTENT_KEYWORDS} == REFUSED_KEYWORDS.keys()
+    assert first_cells("Refused keywords") == {*REFUSED_IN_PART, *CONTENT_KEYWORDS}
 
 
 def test_every_keyword_of_the_standard_is_in_one_list() -> None:
