@@ -72,7 +72,7 @@ class Elements:
         if objects.maximum != 0:
             for at, (name, node) in enumerate(objects.properties):
                 listed = ways(name, node)
-                if listed:
+                if listed and self._strings.exclusions.admits(name):
                     self._check_name(name)
                     members.append(Member(name, listed, name in required, at))
             for at, (one, node) in enumerate(objects.others, len(objects.properties)):
@@ -94,7 +94,11 @@ class Elements:
         if members or others:
             spelling = NameSpelling(self._begin(), EMPTY, _literal)
             common = members, others, EMPTY, self._strings, levels
-            graph = unordered_graph(*common, self._rules, spelling) if any_order else member_graph(*common, spelling)
+            graph = (
+                unordered_graph(*common, self._rules, spelling)
+                if any_order
+                else member_graph(*common, spelling, self._rules.part)
+            )
             options.append(sequence(self._space, graph))
         return choice(options) if options else None
 
@@ -115,8 +119,8 @@ class Elements:
         return self._rules.shared(("begin", begin), lambda: _literal(begin))
 
     def _free_text(self) -> Expression:
-        close = self._style.close
-        return self._rules.shared(("free text", close), lambda: Regular(free_text((close,), self._strings.budget)))
+        without = (self._style.close, *self._strings.exclusions.texts)
+        return self._rules.shared(("free text", without), lambda: Regular(free_text(without, self._strings.budget)))
 
     def _text(self, sets: tuple[StringSet, ...]) -> Expression:
         return self._rules.shared(("text", self._style.close, sets), lambda: Regular(self._text_automaton(sets)))
@@ -124,7 +128,7 @@ class Elements:
     def _text_automaton(self, sets: tuple[StringSet, ...]) -> Dfa:
         budget = self._strings.budget
         text = reduce(lambda one, other: unite(one, other, budget), [self._strings.text_automaton(one) for one in sets])
-        return intersect(encode_utf8(text, budget), free_text((self._style.close,), budget), budget)
+        return self._strings.exclusions.plain(encode_utf8(text, budget), self._style.close)
 
     def _value(self, by_type: dict[str, list[Expression]]) -> Expression | None:
         """What may stand behind a name, to the end of the element and the whitespace behind it; None: nothing."""
@@ -173,7 +177,7 @@ class Elements:
         result = intersect(names, writable, budget)
         if declared:
             result = subtract(result, words(sorted(declared), budget), budget)
-        return sequence(self._begin(), Regular(encode_utf8(result, budget)))
+        return sequence(self._begin(), Regular(self._strings.exclusions.plain(encode_utf8(result, budget))))
 
 
 def _literal(text: str) -> Expression:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable
 
 from shmcache.grammar import ir
 from shmcache.grammar.ir import NOTHING, Choice, Expression, Grammar, Literal, Reference, Regular
+from shmcache.grammar.json_schema.exclusions import Exclusions
 from shmcache.grammar.json_schema.expressions import repeat, sequence
 from shmcache.grammar.json_schema.layout import LEVEL_MAX, Layout
 from shmcache.grammar.json_schema.number_automata import any_integer, any_number
@@ -25,8 +26,15 @@ class Rules:
     ``prefix`` begins the names of all rules but those defined by name, where grammars are made of several such sets.
     """
 
-    def __init__(self, layout: Layout, budget: Budget | None = None, prefix: str = "") -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        budget: Budget | None = None,
+        prefix: str = "",
+        exclusions: Exclusions | None = None,
+    ) -> None:
         self.layout = layout
+        self.exclusions = exclusions or Exclusions()
         self._prefix = prefix
         self.budget = budget or Budget()
         self._bodies: dict[str, Expression] = {}
@@ -53,13 +61,17 @@ class Rules:
             self._shared.add(expression.rule)
         return expression
 
+    def part(self, expression: Expression) -> Reference:
+        """A call of a rule that is the expression."""
+        return self.shared(("part", expression), lambda: expression)
+
     def grammar(self, warnings: tuple[ir.Warning, ...]) -> Grammar:
         """The grammar of all rules defined."""
         return Grammar(dict(self._bodies), ROOT, frozenset(self._shared), warnings)
 
     def string(self) -> Reference:
         """Any JSON string."""
-        return self._generic("json_string", lambda: Regular(any_string()))
+        return self._generic("json_string", lambda: Regular(self.exclusions.quoted(any_string())))
 
     def number(self) -> Reference:
         """Any JSON number."""

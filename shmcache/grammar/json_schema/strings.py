@@ -12,6 +12,7 @@ would have six times the states, and the matcher could never tell that only one 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -20,10 +21,11 @@ from shmcache.errors import SourceError, UnsupportedError
 from shmcache.grammar.ir import Expression, Literal, Regular
 from shmcache.grammar.json_schema import formats
 from shmcache.grammar.json_schema.counting import counted_string
+from shmcache.grammar.json_schema.exclusions import Exclusions
 from shmcache.grammar.json_schema.formats import format_automaton
 from shmcache.grammar.json_schema.keywords import Keywords
 from shmcache.grammar.json_schema.rules import Rules
-from shmcache.grammar.json_schema.string_automata import NAME_ESCAPABLE, is_plain, names_but, quoted
+from shmcache.grammar.json_schema.string_automata import NAME_ESCAPABLE, counted, is_plain, names_but, quoted
 from shmcache.grammar.regex import search_automaton
 from shmcache.limits import Budget
 from shmcache.regular.code_points import ANY
@@ -124,8 +126,9 @@ def unite_constant_strings(sets: Iterable[StringSet]) -> list[StringSet]:
 class Strings:
     """Reads string keywords and makes the automata of string sets, each once per compile."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, exclusions: Exclusions | None = None) -> None:
         self.budget = budget
+        self.exclusions = exclusions or Exclusions()
         self._patterns: dict[str, Dfa] = {}
         self._texts: dict[StringSet, Dfa] = {}
         self._name_characters: dict[str, Expression] = {}
@@ -166,7 +169,7 @@ class Strings:
 
     def spelled_as_name(self, text: Dfa) -> Dfa:
         """The names of a text automaton as bytes, quotes included."""
-        return quoted(encode_json_string(text, self.budget, escapable=NAME_ESCAPABLE))
+        return self.exclusions.quoted(quoted(encode_json_string(text, self.budget, escapable=NAME_ESCAPABLE)))
 
     def _condition(self, condition: Condition) -> Dfa:
         return self._patterns[condition.text] if condition.kind == "pattern" else format_automaton(condition.text)
@@ -210,22 +213,31 @@ class Strings:
 
     def _body(self, sets: tuple[StringSet, ...], rules: Rules) -> Expression:
         if len(sets) == 1 and sets[0].is_mere_length:
-            return counted_string(sets[0].minimum, sets[0].maximum, rules, self.budget)
+            minimum, maximum = sets[0].minimum, sets[0].maximum
+            if self.exclusions.texts:
+                return Regular(self.exclusions.quoted(quoted(counted(minimum, maximum, self.budget))))
+            return counted_string(minimum, maximum, rules, self.budget)
         automata = [self.text_automaton(one) for one in sets]
         text = reduce(lambda one, other: unite(one, other, self.budget), automata)
         if all(one.has_name_spelling for one in sets):
             return Regular(self.spelled_as_name(text))
-        return Regular(quoted(encode_json_string(text, self.budget)))
+        return Regular(self.exclusions.quoted(quoted(encode_json_string(text, self.budget))))
 
     def name_character(self, character: str) -> Expression:
-        """One character of the name of a property."""
+        """One character of the name of a property; in its shortest spelling only where texts are excluded."""
         if is_plain(character):
             return Literal(character.encode())
+        if self.exclusions.texts:
+            return Literal(_shortest(character).encode())
         known = self._name_characters.get(character)
         if known is None:
             spelled = encode_json_string(words([character], self.budget), self.budget, escapable=NAME_ESCAPABLE)
             known = self._name_characters[character] = Regular(spelled)
         return known
+
+    def admits_name(self, name: str) -> bool:
+        """Whether a property of that name can be written without an excluded text."""
+        return not self.exclusions.texts or self.exclusions.admits(_shortest(name))
 
     def other_name(self, names: frozenset[str], rules: Rules) -> Expression:
         """Any name but these, quotes included.
@@ -238,9 +250,13 @@ class Strings:
 
     def _other_name(self, names: frozenset[str]) -> Expression:
         if all(map(is_plain, names)):
-            return Regular(names_but(names, self.budget))
+            return Regular(self.exclusions.quoted(names_but(names, self.budget)))
         text = subtract(everything(ANY), words(sorted(names), self.budget), self.budget)
         return Regular(self.spelled_as_name(text))
+
+
+def _shortest(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _satisfies(text: str, strings: StringSet, conditions: list[tuple[Dfa, bool]]) -> bool:

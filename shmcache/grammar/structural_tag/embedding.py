@@ -15,6 +15,7 @@ from shmcache.errors import SourceError, UnsupportedError
 from shmcache.grammar import ir
 from shmcache.grammar.ebnf import ebnf_grammar
 from shmcache.grammar.ir import Expression, Grammar, Reference, Regular
+from shmcache.grammar.json_schema.exclusions import Exclusions
 from shmcache.grammar.json_schema.front_end import write_schema
 from shmcache.grammar.json_schema.layout import Layout
 from shmcache.grammar.json_schema.options import JsonSchemaOptions
@@ -31,20 +32,26 @@ class Embedding:
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
-        self._of_layout: dict[int | None, Rules] = {}
+        self._of_layout: dict[tuple[int | None, tuple[str, ...]], Rules] = {}
         self._schema_count = 0
         self._grammar_count = 0
         self._rules: dict[str, Expression] = {}
         self._shared: set[str] = set()
         self._warnings: list[ir.Warning] = []
 
-    def schema(self, schema: Any, style: Style | None, options: JsonSchemaOptions, pointer: str) -> Expression:
-        """The instances of a JSON Schema, spelt in that style. ``pointer`` is that of the schema."""
-        rules = self._of_layout.get(options.max_whitespace_cnt)
+    def schema(
+        self, schema: Any, style: Style | None, options: JsonSchemaOptions, excludes: tuple[str, ...], pointer: str
+    ) -> Expression:
+        """The instances of a JSON Schema, spelt in that style. ``pointer`` is that of the schema.
+
+        No text of ``excludes`` occurs in its strings and names.
+        """
+        key = (options.max_whitespace_cnt, excludes)
+        rules = self._of_layout.get(key)
         if rules is None:
             prefix = f"layout_{len(self._of_layout)}_" if self._of_layout else ""
-            rules = Rules(Layout(options), self._budget, prefix)
-            self._of_layout[options.max_whitespace_cnt] = rules
+            rules = Rules(Layout(options), self._budget, prefix, Exclusions(excludes, self._budget))
+            self._of_layout[key] = rules
         self._schema_count += 1
         name = f"schema_{self._schema_count}"
         with _placed(pointer):
