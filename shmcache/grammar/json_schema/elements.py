@@ -94,7 +94,11 @@ class Elements:
         if members or others:
             spelling = NameSpelling(self._begin(), EMPTY, _literal)
             common = members, others, EMPTY, self._strings, levels
-            graph = unordered_graph(*common, self._rules, spelling) if any_order else member_graph(*common, spelling)
+            graph = (
+                unordered_graph(*common, self._rules, spelling)
+                if any_order
+                else member_graph(*common, spelling, self._rules.part)
+            )
             options.append(sequence(self._space, graph))
         return choice(options) if options else None
 

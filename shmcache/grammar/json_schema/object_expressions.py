@@ -84,7 +84,7 @@ def object_expression(
     if any_order and (members or others):
         content = unordered_graph(members, others, layout.comma(level), strings, levels, rules)
     elif members or others:
-        content = member_graph(members, others, layout.comma(level), strings, levels)
+        content = member_graph(members, others, layout.comma(level), strings, levels, as_call=rules.part)
     return rules.brackets(b"{", b"}", content, level, may_be_empty=may_be_empty)
 
 
