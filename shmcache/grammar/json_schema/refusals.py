@@ -64,9 +64,7 @@ class Refusals:
         if name is None:
             return
         pointer = keywords.pointer("format")
-        if name in formats.UNSUPPORTED:
-            self.refuse(UnsupportedError(f"the format {name!r} is not enforced", feature="format", pointer=pointer))
-        elif name not in formats.SUPPORTED:
+        if name not in formats.SUPPORTED:
             self.warn("format", pointer, f"the format {name!r} is not defined by JSON Schema and constrains nothing")
 
 

@@ -22,8 +22,10 @@ from shmcache.grammar.ir import Expression, Literal, Regular
 from shmcache.grammar.json_schema import formats
 from shmcache.grammar.json_schema.counting import counted_string
 from shmcache.grammar.json_schema.exclusions import Exclusions
-from shmcache.grammar.json_schema.formats import format_automaton
+from shmcache.grammar.json_schema.expressions import choice, sequence
+from shmcache.grammar.json_schema.formats import format_automaton, outer_automaton
 from shmcache.grammar.json_schema.keywords import Keywords
+from shmcache.grammar.json_schema.regex_format import regex_expression
 from shmcache.grammar.json_schema.rules import Rules
 from shmcache.grammar.json_schema.string_automata import NAME_ESCAPABLE, counted, is_plain, names_but, quoted
 from shmcache.grammar.regex import search_automaton
@@ -79,6 +81,8 @@ class StringSet:
 
 
 ANY_STRING = StringSet()
+REGULAR_EXPRESSION = StringSet(conditions=frozenset((Condition("format", "regex"),)))
+"""Of which the format alone is asked: its rules admit more than an automaton can."""
 
 
 def intersect_strings(first: StringSet, second: StringSet) -> StringSet:
@@ -169,16 +173,23 @@ class Strings:
 
     def spelled_as_name(self, text: Dfa) -> Dfa:
         """The names of a text automaton as bytes, quotes included."""
-        return self.exclusions.quoted(quoted(encode_json_string(text, self.budget, escapable=NAME_ESCAPABLE)))
+        return self.exclusions.quoted(quoted(self._within_name(text)))
+
+    def _within_name(self, text: Dfa) -> Dfa:
+        return encode_json_string(text, self.budget, escapable=NAME_ESCAPABLE)
 
     def _condition(self, condition: Condition) -> Dfa:
-        return self._patterns[condition.text] if condition.kind == "pattern" else format_automaton(condition.text)
+        if condition.kind == "pattern":
+            return self._patterns[condition.text]
+        return format_automaton(condition.text) if condition.holds else outer_automaton(condition.text)
 
     def is_empty(self, strings: StringSet) -> bool:
         """Whether no string satisfies the record."""
         if strings.maximum is not None and strings.maximum < strings.minimum:
             return True
-        return not strings.is_mere_length and self.text_automaton(strings).is_empty
+        if strings.is_mere_length or strings == REGULAR_EXPRESSION:
+            return False
+        return self.text_automaton(strings).is_empty
 
     def text_automaton(self, strings: StringSet) -> Dfa:
         """The strings, over code points."""
@@ -212,6 +223,11 @@ class Strings:
         return rules.shared(("string", sets), lambda: self._body(sets, rules))
 
     def _body(self, sets: tuple[StringSet, ...], rules: Rules) -> Expression:
+        if REGULAR_EXPRESSION in sets and not self.exclusions.texts:
+            others = tuple(one for one in sets if one != REGULAR_EXPRESSION)
+            expression = regex_expression(self._within_name, rules)
+            whole = sequence(Literal(b'"'), expression, Literal(b'"'))
+            return choice((whole, self._body(others, rules))) if others else whole
         if len(sets) == 1 and sets[0].is_mere_length:
             minimum, maximum = sets[0].minimum, sets[0].maximum
             if self.exclusions.texts:
