@@ -192,7 +192,9 @@ def walk_trie(
             target = _target(edge_offset, edge_low, edge_high, edge_target, front_state[begin], node_byte[node])
             if other_target != NO_STATE and front_stack[begin] == 0 and left[depth - 1] == other_left[depth - 1]:
                 is_alike = target == other_target
-                if not is_alike and target >= 0 and other_target >= 0 and len(rounds):
+                # A call that is a rule's last leads into another rule, whose states the rounds do not know.
+                is_known = len(rounds) > 0 and first <= target < first + rounds.shape[1]
+                if not is_alike and is_known and other_target >= 0:
                     bytes_left = min(node_height[node], len(rounds) - 1)
                     is_alike = rounds[bytes_left, target - first] == rounds[bytes_left, other_target - first]
                 if is_alike:

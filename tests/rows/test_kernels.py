@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from shmcache.automaton.grammar_automaton import GrammarAutomaton
-from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Regular, Sequence
+from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Regular, Repeat, Sequence
 from shmcache.limits import Budget
 from shmcache.regular.dfa import Dfa
 from shmcache.regular.operations import repeat
@@ -187,6 +188,22 @@ def test_walk_difference_in_rules_that_call(seed: int) -> None:
             walks += 1
     assert walks > 20
     assert saved > 100
+
+
+@pytest.mark.parametrize("length_max", range(1, 8))
+def test_walk_difference_follows_a_last_call_into_another_rule(length_max: int) -> None:
+    """The rule that was called has states that the rounds of the calling rule do not know."""
+    vocabulary = Vocabulary([bytes(letters) for length in range(1, 6) for letters in product(b"ab", repeat=length)])
+    last = Choice((Repeat(A, 1, length_max), Sequence((Repeat(B, 0, length_max), A))))
+    calling = Sequence((Repeat(A, 0, 3), B, Reference("last")))
+    other = Sequence((C, Repeat(Choice((A, B)), 0, 8), A))
+    automaton = automaton_of(Grammar({"root": Choice((calling, other)), "last": last}, "root", frozenset({"last"})))
+    assert automaton is not None
+    rounds = state_rounds(automaton, 0, vocabulary.trie.longest_token_bytes, Budget())
+    rows = {state: row_of(automaton, state, vocabulary) for state in automaton.states_of(0)}
+    for state, row in rows.items():
+        for base, base_row in rows.items():
+            assert row_from(base_row, difference(automaton, vocabulary, state, base, rounds)) == row
 
 
 def calls(automaton: GrammarAutomaton, state: int) -> bool:
