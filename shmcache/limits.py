@@ -6,7 +6,8 @@ Owns numbers and the counting of them. Must never know what the counted things a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from shmcache.errors import LimitError
 
@@ -121,6 +122,15 @@ class Budget:
         self._ticks += 1
         if self._ticks & 255 == 0:
             self.check_time()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Does not count the time of what is done inside: it is no part of this compile."""
+        start = self._clock()
+        try:
+            yield
+        finally:
+            self._deadline_seconds += self._clock() - start
 
     def check_time(self) -> None:
         """Raises when the deadline has passed. For steps of a microsecond or more: it reads the clock."""

@@ -156,6 +156,24 @@ class _TooDeep:
         return fingerprint
 
 
+def test_kernels_compiled_meanwhile_do_not_count(small_vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first compile on a host has the same time as every other."""
+    clock = [0.0]
+
+    def warm_up() -> None:
+        clock[0] += 40.0
+
+    monkeypatch.setattr("shmcache.compiler.warm_up", warm_up)
+    source = Source.regex("[ab]{3}")
+    expected = compile_image(source, small_vocabulary, budget=Budget())
+    budget = Budget(seconds_max=1.0, clock=lambda: clock[0])
+    assert compile_image(source, small_vocabulary, budget=budget) == expected
+    budget.check_time()
+    clock[0] += 1.5
+    with pytest.raises(LimitError):
+        budget.check_time()
+
+
 def test_running_out_of_stack_is_a_limit(small_vocabulary: Vocabulary) -> None:
     source: Any = _TooDeep()
     with pytest.raises(LimitError) as caught:
