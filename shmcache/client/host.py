@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-from collections.abc import Iterator
 
 from shmcache import private, settings
 from shmcache.client.attachment import Attachment
@@ -21,7 +19,8 @@ from shmcache.grammar.key import Source
 from shmcache.image.image import open_image
 from shmcache.limits import COMPILE_SECONDS_CEILING
 from shmcache.manager.client_messages import Compile, Evict, Fetch, Image, Missing, Refused
-from shmcache.manager.fields import INLINE_SOURCE_BYTES_MAX, Message, WireError
+from shmcache.manager.descriptors import in_memory, inline_or_in_memory
+from shmcache.manager.fields import Message, WireError
 from shmcache.manager.parts import split_vocabulary
 from shmcache.manager.wire import expect
 from shmcache.matcher.compiled_grammar import CompiledGrammar
@@ -117,10 +116,7 @@ class Host:
             return self._compile_there(link, source, key, timeout)
 
     def _compile_there(self, link: Link, source: Source, key: bytes, timeout: float | None) -> Held:
-        data = source.to_bytes()
-        is_inline = len(data) <= INLINE_SOURCE_BYTES_MAX
-        with contextlib.ExitStack() as stack:
-            descriptors = [] if is_inline else [stack.enter_context(_in_memory(data))]
+        with inline_or_in_memory(source.to_bytes()) as (data, descriptors):
 
             def make(number: int) -> Message:
                 return Compile(
@@ -128,7 +124,7 @@ class Host:
                     kind="grammar",
                     key=key,
                     vocabulary_key=self._vocabulary.fingerprint,
-                    source=data if is_inline else b"",
+                    source=data,
                     seconds_max=0.0 if timeout is None else min(max(timeout, 0.001), COMPILE_SECONDS_CEILING),
                     descriptors=len(descriptors),
                 )
@@ -179,7 +175,7 @@ class Host:
 
     def _send_vocabulary(self, link: Link) -> None:
         fingerprint = self._vocabulary.fingerprint
-        with _in_memory(self._vocabulary.to_bytes()) as descriptor:
+        with in_memory(self._vocabulary.to_bytes()) as descriptor:
 
             def make(number: int) -> Message:
                 return Compile(number, "vocabulary", fingerprint, fingerprint, b"", descriptors=1)
@@ -218,16 +214,3 @@ def _raise_refusal(refused: Refused) -> None:
 
 def _too_slow(timeout: float) -> LimitError:
     return LimitError(f"compiling took longer than {timeout} s", limit="seconds", value=timeout)
-
-
-@contextlib.contextmanager
-def _in_memory(data: bytes) -> Iterator[int]:
-    """A descriptor of a memory file that holds ``data``."""
-    descriptor = os.memfd_create("shmcache source", os.MFD_CLOEXEC)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        yield descriptor
-    finally:
-        os.close(descriptor)

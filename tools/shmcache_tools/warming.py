@@ -6,14 +6,13 @@ map a grammar: what is warmed is for others.
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from shmcache import settings
 from shmcache.errors import ShmCacheError
-from shmcache.manager.fields import INLINE_SOURCE_BYTES_MAX, Message
+from shmcache.manager.descriptors import in_memory, inline_or_in_memory
+from shmcache.manager.fields import Message
 from shmcache.manager.wire import Compile, Image, Refused, expect
 from shmcache.memory.layout import Tier
 from shmcache.vocabulary.vocabulary import Vocabulary
@@ -91,10 +90,7 @@ class Warmer:
 
     def _ask(self, line: Line, key: bytes) -> int:
         assert line.source is not None
-        data = line.source.to_bytes()
-        is_inline = len(data) <= INLINE_SOURCE_BYTES_MAX
-        with contextlib.ExitStack() as stack:
-            descriptors = [] if is_inline else [stack.enter_context(_in_memory(data))]
+        with inline_or_in_memory(line.source.to_bytes()) as (data, descriptors):
 
             def make(request: int) -> Message:
                 return Compile(
@@ -102,7 +98,7 @@ class Warmer:
                     kind="grammar",
                     key=key,
                     vocabulary_key=self._vocabulary.fingerprint,
-                    source=data if is_inline else b"",
+                    source=data,
                     descriptors=len(descriptors),
                 )
 
@@ -139,7 +135,7 @@ class Warmer:
     def _send_vocabulary(self) -> None:
         """Sends it and waits until it is there; nothing else is asked at that time."""
         fingerprint = self._vocabulary.fingerprint
-        with _in_memory(self._vocabulary.to_bytes()) as descriptor:
+        with in_memory(self._vocabulary.to_bytes()) as descriptor:
 
             def make(request: int) -> Message:
                 return Compile(request, "vocabulary", fingerprint, fingerprint, b"", descriptors=1)
@@ -149,16 +145,3 @@ class Warmer:
         assert answered == request, "an answer to what was not asked"
         if isinstance(message, Refused):
             raise message.error()
-
-
-@contextlib.contextmanager
-def _in_memory(data: bytes) -> Iterator[int]:
-    """A descriptor of a memory file that holds ``data``."""
-    descriptor = os.memfd_create("shmcache source", os.MFD_CLOEXEC)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        yield descriptor
-    finally:
-        os.close(descriptor)
