@@ -20,6 +20,7 @@ from functools import reduce
 from shmcache.errors import SourceError, UnsupportedError
 from shmcache.grammar.ir import Expression, Literal, Regular
 from shmcache.grammar.json_schema import formats
+from shmcache.grammar.json_schema.counted_texts import CountedTexts
 from shmcache.grammar.json_schema.counting import counted_string
 from shmcache.grammar.json_schema.exclusions import Exclusions
 from shmcache.grammar.json_schema.expressions import choice, sequence
@@ -83,6 +84,9 @@ class StringSet:
 ANY_STRING = StringSet()
 REGULAR_EXPRESSION = StringSet(conditions=frozenset((Condition("format", "regex"),)))
 """Of which the format alone is asked: its rules admit more than an automaton can."""
+
+_LONG_MIN = 512
+"""Strings of fewer characters are not looked at as long ones."""
 
 
 def intersect_strings(first: StringSet, second: StringSet) -> StringSet:
@@ -173,10 +177,7 @@ class Strings:
 
     def spelled_as_name(self, text: Dfa) -> Dfa:
         """The names of a text automaton as bytes, quotes included."""
-        return self.exclusions.quoted(quoted(self._within_name(text)))
-
-    def _within_name(self, text: Dfa) -> Dfa:
-        return encode_json_string(text, self.budget, escapable=NAME_ESCAPABLE)
+        return self.exclusions.quoted(quoted(encode_json_string(text, self.budget, escapable=NAME_ESCAPABLE)))
 
     def _condition(self, condition: Condition) -> Dfa:
         if condition.kind == "pattern":
@@ -189,7 +190,23 @@ class Strings:
             return True
         if strings.is_mere_length or strings == REGULAR_EXPRESSION:
             return False
-        return self.text_automaton(strings).is_empty
+        counted = self._long_texts(strings)
+        return self.text_automaton(strings).is_empty if counted is None else counted.is_empty()
+
+    def _long_texts(self, strings: StringSet) -> CountedTexts | None:
+        """The strings, where their characters are too many for an automaton of all counts; None: they are not."""
+        if strings.constants is not None or max(strings.minimum, strings.maximum or 0) < _LONG_MIN:
+            return None
+        unbounded = replace(strings, minimum=0, maximum=None)
+        spell = self._spell_as_name if strings.has_name_spelling else self._spell
+        counted = CountedTexts(self.text_automaton(unbounded), strings.minimum, strings.maximum, spell, self.budget)
+        return None if counted.is_short() else counted
+
+    def _spell(self, text: Dfa) -> Dfa:
+        return encode_json_string(text, self.budget)
+
+    def _spell_as_name(self, text: Dfa) -> Dfa:
+        return encode_json_string(text, self.budget, escapable=NAME_ESCAPABLE)
 
     def text_automaton(self, strings: StringSet) -> Dfa:
         """The strings, over code points."""
@@ -225,7 +242,7 @@ class Strings:
     def _body(self, sets: tuple[StringSet, ...], rules: Rules) -> Expression:
         if REGULAR_EXPRESSION in sets and not self.exclusions.texts:
             others = tuple(one for one in sets if one != REGULAR_EXPRESSION)
-            expression = regex_expression(self._within_name, rules)
+            expression = regex_expression(self._spell_as_name, rules)
             whole = sequence(Literal(b'"'), expression, Literal(b'"'))
             return choice((whole, self._body(others, rules))) if others else whole
         if len(sets) == 1 and sets[0].is_mere_length:
@@ -233,11 +250,20 @@ class Strings:
             if self.exclusions.texts:
                 return Regular(self.exclusions.quoted(quoted(counted(minimum, maximum, self.budget))))
             return counted_string(minimum, maximum, rules, self.budget)
+        long_texts = {one: self._long_texts(one) for one in sets} if not self.exclusions.texts else {}
+        if any(long_texts.values()):
+            return choice(self._long_or_short(one, counted, rules) for one, counted in long_texts.items())
         automata = [self.text_automaton(one) for one in sets]
         text = reduce(lambda one, other: unite(one, other, self.budget), automata)
         if all(one.has_name_spelling for one in sets):
             return Regular(self.spelled_as_name(text))
         return Regular(self.exclusions.quoted(quoted(encode_json_string(text, self.budget))))
+
+    def _long_or_short(self, strings: StringSet, counted: CountedTexts | None, rules: Rules) -> Expression:
+        if counted is not None and (blocks := counted.expression(rules)) is not None:
+            return sequence(Literal(b'"'), blocks, Literal(b'"'))
+        text = self.text_automaton(strings)
+        return Regular(self.spelled_as_name(text) if strings.has_name_spelling else quoted(self._spell(text)))
 
     def name_character(self, character: str) -> Expression:
         """One character of the name of a property; in its shortest spelling only where texts are excluded."""
