@@ -180,6 +180,12 @@ def test_what_has_the_format_and_is_not_admitted_is_not_without_it(name: str) ->
         assert admits(grammar, without[name])
 
 
+def test_branches_of_which_a_part_of_a_format_is_admitted_exclude_all_of_it() -> None:
+    schema = {"type": "string", "oneOf": [{"format": "hostname"}, {"pattern": "^xn--"}]}
+    check(schema, ["a.b", "xn--_"], ["xn--nxasmq6b"])
+    check({"oneOf": [{"format": "ipv4"}, {"format": "hostname"}], "type": "string"}, ["a.b"], ["1.2.3.4", "_"])
+
+
 def test_automata_stay_small() -> None:
     assert max(format_automaton(name).state_count for name in SUPPORTED) < 2_000
     assert format_automaton("date").state_count < 50

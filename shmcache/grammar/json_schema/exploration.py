@@ -145,7 +145,7 @@ class Exploration:
         return result
 
     def _finished(self, place: Place) -> Shape:
-        shape = self._reader.shape(place[0])
+        shape, is_loose = self._reader.shape(place[0]), self._treatment == Treatment.LEFT_OUT
         arrays = [finished_array(one, is_strict=self._is_strict) for one in shape.arrays]
         object_sets = [
             finished
@@ -168,7 +168,7 @@ class Exploration:
             shape.null,
             shape.booleans,
             () if self._numbers.automaton(shape.numbers).is_empty else shape.numbers,
-            tuple(one for one in shape.strings if not self._strings.is_empty(one)),
+            tuple(one for one in shape.strings if not self._strings.is_empty(one.loosened() if is_loose else one)),
             tuple(dict.fromkeys(array_sets)),
             tuple(dict.fromkeys(object_sets)),
         )

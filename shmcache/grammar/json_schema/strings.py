@@ -46,9 +46,12 @@ from shmcache.regular.operations import (
 
 @dataclass(frozen=True, slots=True, order=True)
 class Condition:
-    """That the regular expression ``text`` is found in a string, or that the string has the format ``text``; or not."""
+    """That the regular expression ``text`` is found in a string, or that the string has the format ``text``; or not.
 
-    kind: str  # "pattern" or "format"
+    Of some formats only a part is admitted. Of a "loose format" all, and perhaps more.
+    """
+
+    kind: str  # "pattern", "format" or "loose format"
     text: str
     holds: bool = True
 
@@ -67,6 +70,13 @@ class StringSet:
     conditions: frozenset[Condition] = frozenset()
     constants: frozenset[str] | None = None
     excluded: frozenset[str] = frozenset()
+
+    def loosened(self) -> StringSet:
+        """A record that surely admits all strings that satisfy the fields."""
+        if not any(one.kind == "format" for one in self.conditions):
+            return self
+        loose = (replace(one, kind="loose format") if one.kind == "format" else one for one in self.conditions)
+        return replace(self, conditions=frozenset(loose))
 
     @property
     def is_mere_length(self) -> bool:
@@ -182,7 +192,8 @@ class Strings:
     def _condition(self, condition: Condition) -> Dfa:
         if condition.kind == "pattern":
             return self._patterns[condition.text]
-        return format_automaton(condition.text) if condition.holds else outer_automaton(condition.text)
+        is_within = condition.holds == (condition.kind == "format")
+        return format_automaton(condition.text) if is_within else outer_automaton(condition.text)
 
     def is_empty(self, strings: StringSet) -> bool:
         """Whether no string satisfies the record."""
