@@ -26,13 +26,16 @@ from shmcache.grammar.json_schema.rules import Rules
 from shmcache.grammar.json_schema.strings import ANY_STRING, Strings, StringSet
 from shmcache.grammar.json_schema.styles import Group, Style
 from shmcache.grammar.json_schema.unordered_members import unordered_graph
+from shmcache.limits import Budget
 from shmcache.regular.code_points import ANY, CodePoints
-from shmcache.regular.dfa import Dfa
+from shmcache.regular.dfa import Dfa, Edge, trim
 from shmcache.regular.encode import encode_utf8
 from shmcache.regular.operations import everything, intersect, subtract, unite, words
 
 Typed = Callable[[Node], dict[str, list[Expression]]]
 """For a node, what its values of each JSON type are, strings without what stands around them."""
+
+_CONTINUATION_LOW, _CONTINUATION_HIGH = 0x80, 0xBF  # bytes inside a character
 
 _COUNTED = "string of some length"
 
@@ -127,6 +130,9 @@ class Elements:
 
     def _text_automaton(self, sets: tuple[StringSet, ...]) -> Dfa:
         budget = self._strings.budget
+        if len(sets) == 1 and sets[0].is_mere_length:
+            free = free_text((self._style.close, *self._strings.exclusions.texts), budget)
+            return _of_length(free, sets[0].minimum, sets[0].maximum, budget)
         text = reduce(lambda one, other: unite(one, other, budget), [self._strings.text_automaton(one) for one in sets])
         return self._strings.exclusions.plain(encode_utf8(text, budget), self._style.close)
 
@@ -178,6 +184,33 @@ class Elements:
         if declared:
             result = subtract(result, words(sorted(declared), budget), budget)
         return sequence(self._begin(), Regular(self._strings.exclusions.plain(encode_utf8(result, budget))))
+
+
+def _of_length(text: Dfa, minimum: int, maximum: int | None, budget: Budget) -> Dfa:
+    """The UTF-8 words of ``text`` of so many characters: a copy of its states for each count that matters.
+
+    Not made minimal, which takes ten times as long and finds next to nothing.
+    """
+    last = minimum if maximum is None else maximum
+    numbers = {(0, 0): 0}
+    order = [(0, 0)]
+    rows: list[list[Edge]] = []
+    for state, count in order:  # grows while it is walked
+        row: list[Edge] = []
+        for low, high, target in text.edges[state]:
+            following = count + (not _CONTINUATION_LOW <= low <= _CONTINUATION_HIGH)
+            if following > last and maximum is not None:
+                continue
+            pair = (target, min(following, last))
+            number = numbers.get(pair)
+            if number is None:
+                budget.spend_states()
+                number = numbers[pair] = len(order)
+                order.append(pair)
+            row.append((low, high, number))
+        budget.spend_edges(len(row))
+        rows.append(row)
+    return trim(rows, [text.accepting[state] and count >= minimum for state, count in order])
 
 
 def _literal(text: str) -> Expression:
