@@ -36,6 +36,8 @@ from shmcache_tools.shared_stats import open_view
 ANSWER_SECONDS_MAX = 2.0
 """A manager that takes longer is stopped or stuck; what shared memory says is shown without it."""
 
+ASKED_AT_ONCE = 256
+
 Reply = TypeVar("Reply", bound=Message)
 
 
@@ -56,14 +58,8 @@ class ManagerLink:
         deadline = time.monotonic() + self._seconds_max
         while True:
             answered, message = self.next_answer(max(0.0, deadline - time.monotonic()))
-            if answered != request:
-                continue
-            if isinstance(message, Refused):
-                raise message.error()
-            try:
-                return expect(message, kind)
-            except WireError as error:
-                raise _silent(error) from error
+            if answered == request:
+                return _expected(message, kind)
 
     def start(self, make: Callable[[int], Message], descriptors: Sequence[int] = ()) -> int:
         """Sends ``make(request number)`` and returns the number, without waiting for an answer."""
@@ -92,10 +88,30 @@ class ManagerLink:
         """Opens a new generation, waiting for nothing, and returns it."""
         return self.ask(Clear, Cleared).generation
 
-    def evict(self, key: bytes) -> tuple[int, int]:
-        """Removes the entries of a key from all tiers; how many went, and the bytes charged for them."""
-        evicted = self.ask(lambda request: Evict(request, key), Evicted)
-        return evicted.entries, evicted.charged_bytes
+    def evict(self, keys: Sequence[bytes]) -> tuple[int, int]:
+        """Removes the entries of the keys from all tiers; how many went, and the bytes charged for them."""
+        entries = charged_bytes = 0
+        for start in range(0, len(keys), ASKED_AT_ONCE):
+            # Many are on their way at once: the manager would otherwise wait for us between any two.
+            batch = keys[start : start + ASKED_AT_ONCE]
+            requests = {self.start(lambda request, key=key: Evict(request, key)) for key in batch}  # type: ignore[misc]
+            while requests:
+                request, message = self.next_answer(self._seconds_max)
+                if request in requests:
+                    requests.remove(request)
+                    evicted = _expected(message, Evicted)
+                    entries += evicted.entries
+                    charged_bytes += evicted.charged_bytes
+        return entries, charged_bytes
+
+
+def _expected(message: Message, kind: type[Reply]) -> Reply:
+    if isinstance(message, Refused):
+        raise message.error()
+    try:
+        return expect(message, kind)
+    except WireError as error:
+        raise _silent(error) from error
 
 
 def _silent(error: Exception) -> ManagerUnavailable:

@@ -6,7 +6,7 @@ Owns the names and the loading. Must never load a tokenizer library that was not
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -15,10 +15,12 @@ from shmcache.manager.parts import split_vocabulary
 from shmcache.memory.layout import Tier
 from shmcache.memory.names import Namespace
 from shmcache.memory.segments import map_segment
-from shmcache.vocabulary.vocabulary import Vocabulary
 from shmcache_tools.entry_facts import entry_name
 from shmcache_tools.exit_codes import NotFoundError
 from shmcache_tools.shared_stats import open_view
+
+if TYPE_CHECKING:
+    from shmcache.vocabulary.vocabulary import Vocabulary
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -56,10 +58,14 @@ def load_vocabulary(choice: str, namespace: str | None) -> Vocabulary:
 
 def byte_vocabulary() -> Vocabulary:
     """A token for each byte, and a stop token: what a grammar means does not depend on more."""
+    from shmcache.vocabulary.vocabulary import Vocabulary
+
     return Vocabulary([bytes([byte]) for byte in range(256)] + [STOP.encode()], stop_token_ids=[256])
 
 
 def _cached(namespace: Namespace, prefix: str) -> Vocabulary:
+    from shmcache.vocabulary.vocabulary import Vocabulary
+
     view = open_view(namespace)
     found = [
         entry
@@ -81,6 +87,8 @@ def _cached(namespace: Namespace, prefix: str) -> Vocabulary:
 
 
 def _mistral(path: str) -> Vocabulary:
+    from shmcache.vocabulary.vocabulary import Vocabulary
+
     if not path:
         return Vocabulary.from_mistral()
     from mistral_common.tokens.tokenizers.mistral import MistralTokenizer
@@ -91,17 +99,23 @@ def _mistral(path: str) -> Vocabulary:
 def _huggingface(path: str) -> Vocabulary:
     from tokenizers import Tokenizer
 
+    from shmcache.vocabulary.vocabulary import Vocabulary
+
     return Vocabulary.from_huggingface(_loaded(Tokenizer.from_file, path))
 
 
 def _tiktoken(name: str) -> Vocabulary:
     import tiktoken
 
+    from shmcache.vocabulary.vocabulary import Vocabulary
+
     return Vocabulary.from_tiktoken(_loaded(tiktoken.get_encoding, name))
 
 
 def _sentencepiece(path: str) -> Vocabulary:
     import sentencepiece
+
+    from shmcache.vocabulary.vocabulary import Vocabulary
 
     return Vocabulary.from_sentencepiece(
         _loaded(lambda file: sentencepiece.SentencePieceProcessor(model_file=file), path)

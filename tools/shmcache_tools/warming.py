@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from shmcache import settings
 from shmcache.errors import ShmCacheError
@@ -15,10 +16,12 @@ from shmcache.manager.descriptors import in_memory, inline_or_in_memory
 from shmcache.manager.fields import Message
 from shmcache.manager.wire import Compile, Image, Refused, expect
 from shmcache.memory.layout import Tier
-from shmcache.vocabulary.vocabulary import Vocabulary
 from shmcache_tools.manager_link import ManagerLink
 from shmcache_tools.shared_stats import SharedView
 from shmcache_tools.source_files import Line
+
+if TYPE_CHECKING:
+    from shmcache.vocabulary.vocabulary import Vocabulary
 
 VOCABULARY_MISSING = "VOCABULARY_MISSING"
 
