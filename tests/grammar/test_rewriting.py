@@ -14,13 +14,14 @@ def renamed(part: Expression) -> Expression:
 
 def test_parts_are_changed_wherever_they_stand() -> None:
     call, other = Reference("a"), Reference("x_a")
-    for before, after in [
+    pairs: list[tuple[Expression, Expression]] = [
         (call, other),
         (Sequence((Literal(b"a"), call)), Sequence((Literal(b"a"), other))),
         (Choice((call, EMPTY)), Choice((other, EMPTY))),
         (Repeat(call, 1, None), Repeat(other, 1, None)),
         (Graph(2, ((0, call, 1), (1, EMPTY, 0)), 1), Graph(2, ((0, other, 1), (1, EMPTY, 0)), 1)),
-    ]:
+    ]
+    for before, after in pairs:
         assert rewritten(before, renamed) == after
 
 
