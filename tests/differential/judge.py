@@ -205,7 +205,7 @@ class SchemaJudge(Judge):
     def why_ours_refuses(self, text: bytes) -> Verdict:
         if _has_name_twice(text):
             return Verdict.NAMES
-        value = _shortest(json.loads(text))
+        value = shortest(json.loads(text))
         if any(self.walker.accepts(spelt) for spelt in _spellings(value)):
             return Verdict.SPELLING
         if self.walker.accepts_in_some_order(value, declared_order(self.schema)):
@@ -268,14 +268,14 @@ def _has_name_twice(text: bytes) -> bool:
     return twice
 
 
-def _shortest(value: Any) -> Any:
+def shortest(value: Any) -> Any:
     """The value with integers for floats that are whole."""
     if isinstance(value, float):
         return int(value) if abs(value) < 1e300 and value == int(value) else value
     if isinstance(value, list):
-        return [_shortest(one) for one in value]
+        return [shortest(one) for one in value]
     if isinstance(value, dict):
-        return {name: _shortest(one) for name, one in value.items()}
+        return {name: shortest(one) for name, one in value.items()}
     return value
 
 

@@ -26,7 +26,7 @@ from shmcache.private import compile_source
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.differential.comparison import tokens_of
 from tests.differential.engines import bits_of
-from tests.differential.judge import python_pattern
+from tests.differential.judge import python_pattern, shortest
 from tests.differential.sources import random_pattern
 from tests.differential.vocabulary import VOCABULARY
 from tests.grammar.test_ebnf import NAMES, spell, trees, words_of
@@ -177,7 +177,7 @@ def test_schemas_agree_with_jsonschema(document: Any, rng: random.Random) -> Non
             whole = [text for text in found if accepts(grammar, text, rng)]
             assert bool(whole) == is_valid, instance
         start = instance if rng.random() < 0.7 else instance_for(document, document, rng)
-        instance = mutated(start, rng)
+        instance = shortest(mutated(start, rng))
 
 
 @BOUNDED
