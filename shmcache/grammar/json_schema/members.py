@@ -93,6 +93,13 @@ class Levels:
         """Before any member."""
         return 0, 0, self.unions.states.start if self.unions else 0
 
+    def skipped(self, level: Level, position: int) -> Level | None:
+        """The level when no member before ``position`` comes any more; None: one of them would have to."""
+        if self.unions is None:
+            return level
+        state = self.unions.states.skipped(level[2], position)
+        return None if state is None else (level[0], level[1], state)
+
     def steps(self, level: Level, member: Member | Other) -> Iterator[tuple[Expression, Level]]:
         """What may stand behind the name of a member that comes next, each with the level after it."""
         if self.unions is None:
@@ -255,7 +262,8 @@ class _MemberGraph:
         last = self._first_required[at]  # none behind it may follow yet
         if at < count:
             entry = self._within_names(self._root, at, last, level)
-            self._edges.append((state, self._beginnings[separator is not EMPTY], entry))
+            if entry is not None:
+                self._edges.append((state, self._beginnings[separator is not EMPTY], entry))
         if last == count:
             self._add_others(state, level, separator)
 
@@ -265,10 +273,17 @@ class _MemberGraph:
                 expression = sequence(separator, other.names, behind_name)
                 self._edges.append((state, expression, self._place(len(self._members), after)))
 
-    def _within_names(self, beginning: _Beginning, first: int, last: int, level: Level) -> int:
-        """The state behind a beginning that only the names of members ``first`` to ``last`` may continue."""
+    def _within_names(self, beginning: _Beginning, first: int, last: int, level: Level) -> int | None:
+        """The state behind a beginning that only the names of members ``first`` to ``last`` may continue.
+
+        None where an earlier member would have to be present.
+        """
         members = beginning.members
         low, high = bisect_left(members, first), bisect_right(members, last) - 1
+        skipped = self._levels.skipped(level, self._members[members[low]].position)
+        if skipped is None:
+            return None
+        level = skipped  # places that differ only in members that cannot come any more share what follows
         key = (id(beginning), low, high, level)
         state = self._within.get(key)
         if state is None:
@@ -279,11 +294,15 @@ class _MemberGraph:
     def _walk_name(self, beginning: _Beginning, first: int, last: int, level: Level, state: int) -> None:
         """Gives a state within names its edges, and every whole name what follows it."""
         if first <= beginning.whole <= last:
-            self._edges.append((state, self._spelling.closing, self._behind_name(beginning.whole, level)))
+            whole = self._levels.skipped(level, self._members[beginning.whole].position)
+            if whole is not None:
+                self._edges.append((state, self._spelling.closing, self._behind_name(beginning.whole, whole)))
         for character, longer in beginning.longer.items():
             if bisect_left(longer.members, first) < bisect_right(longer.members, last):
                 expression, reached = self._stretch(character, longer)
-                self._edges.append((state, expression, self._within_names(reached, first, last, level)))
+                target = self._within_names(reached, first, last, level)
+                if target is not None:
+                    self._edges.append((state, expression, target))
 
     def _stretch(self, character: str, longer: _Beginning) -> tuple[Expression, _Beginning]:
         """The character; with calls, all that follow it up to where names part or end."""
