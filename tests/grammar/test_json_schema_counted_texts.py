@@ -85,7 +85,11 @@ def test_blocks_against_python(pattern: str) -> None:
     [
         ({"pattern": "^[a-z]+$", "maxLength": 100_000}, ["a", "ab" * 700], ["", "a1", "A"]),
         ({"pattern": "[0-9][a-z]", "minLength": 70_000}, [], ["1a", ""]),
-        ({"pattern": "^(.{3})*$", "maxLength": 100_000, "minLength": 600}, ["aé😀" * 200], ["abc", "abcd" * 200 + "ee"]),
+        (
+            {"pattern": "^(.{3})*$", "maxLength": 100_000, "minLength": 600},
+            ["aé😀" * 200],
+            ["abc", "abcd" * 200 + "ee"],
+        ),
         ({"format": "date", "maxLength": 100_000}, ["2024-02-29"], ["2023-02-29", "x"]),
     ],
 )

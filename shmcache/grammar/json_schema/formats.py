@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from shmcache.grammar.json_schema.regex_format import NESTED_ONCE
+from shmcache.grammar.json_schema.regex_format import PLAIN
 from shmcache.grammar.regex import parse_regex
 from shmcache.limits import Budget
 from shmcache.regular.code_points import CODE_POINT_MAX, SURROGATE_HIGH, SURROGATE_LOW
@@ -177,7 +177,7 @@ _PATTERNS = {
     "iri-reference": _identifier(_UCSCHAR, _PRIVATE, is_reference=True),
     "uri-template": _TEMPLATE,
     "json-pointer": _POINTER,
-    "regex": NESTED_ONCE,
+    "regex": PLAIN,
     "relative-json-pointer": f"(?:0|[1-9][0-9]*)(?:#|{_POINTER})",
 }
 _MAILBOXES = {

@@ -98,6 +98,10 @@ class Reader:
         """The node of one value."""
         return node_of(self._document.constant_id(value, ""))
 
+    def surely_excludes(self, first: Node, second: Node) -> bool:
+        """Whether it is plain that no value satisfies both nodes."""
+        return self._is_satisfiable is not None and not self._is_satisfiable(both(first, second))
+
     def opposite(self, node: Node) -> Node | None:
         """The node of what does not satisfy ``node``, where the node says nothing of what is in containers."""
         shape = self.shape(node)

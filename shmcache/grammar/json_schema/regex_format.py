@@ -7,7 +7,8 @@ What is admitted is a part of the format: no back-references, no named groups, w
 from one another, and no modifiers; of ranges in classes, those between digits and between letters of one case, and a
 few others; of general categories, the short names and a few long ones; in ``{n,m}`` numbers of up to four digits.
 Groups nest as deep as they like where the format alone constrains a string. An automaton cannot count them: where other
-keywords constrain the same string, or it is a name, no group stands in another.
+keywords constrain the same string, or it is a name, expressions are :data:`PLAIN`, and their automaton is small, as it
+is multiplied with others.
 """
 
 from __future__ import annotations
@@ -72,10 +73,16 @@ _ATOM = f"[^\\^$\\\\.*+?()[\\]{{}}|]|\\.|\\\\{_ESCAPED}|{_CLASS}"
 _ASSERTION = "\\^|\\$|\\\\[bB]"
 _GROUP_BEGIN, _GROUP_END = "\\((?:\\?:)?", f"\\)(?:{_QUANTIFIER})?"
 _LOOK_BEGIN, _LOOK_END = "\\(\\?<?[=!]", "\\)"
-_FLAT = f"(?:(?:{_ATOM})(?:{_QUANTIFIER})?|{_ASSERTION}|\\|)*"
+FLAT = f"(?:(?:{_ATOM})(?:{_QUANTIFIER})?|{_ASSERTION}|\\|)*"
+"""The regular expression of expressions without groups."""
 
-NESTED_ONCE = f"{_FLAT}(?:(?:{_GROUP_BEGIN}{_FLAT}{_GROUP_END}|{_LOOK_BEGIN}{_FLAT}{_LOOK_END}){_FLAT})*"
-"""The regular expression of those expressions in which no group is within another."""
+_PLAIN_ESCAPE = f"\\\\(?:[fnrtvdDsSwW]|{_SYNTAX_CHARACTER})"
+_PLAIN_MEMBER = f"(?:0-9|a-z|A-Z|(?:[^\\]\\\\\\-]|{_PLAIN_ESCAPE})(?!-[^\\]]))"
+_PLAIN_QUANTIFIER = "(?:[*+?]|\\{(?:[0-9]{1,2},?|[01],[1-9][0-9]?|[2-9],[1-9][0-9])\\})\\??"
+_PLAIN_ATOM = f"[^\\^$\\\\.*+?()[\\]{{}}|]|\\.|{_PLAIN_ESCAPE}|\\[\\^?{_PLAIN_MEMBER}*-?\\]"
+_PLAIN_FLAT = f"(?:(?:{_PLAIN_ATOM})(?:{_PLAIN_QUANTIFIER})?|{_ASSERTION}|\\|)*"
+PLAIN = f"{_PLAIN_FLAT}(?:{_GROUP_BEGIN}{_PLAIN_FLAT}\\)(?:{_PLAIN_QUANTIFIER})?{_PLAIN_FLAT})*"
+"""The regular expression of plain expressions: no group within another, no look-around, no code points by number."""
 
 
 def regex_expression(spelled: Callable[[Dfa], Dfa], rules: Rules) -> Expression:
@@ -88,7 +95,7 @@ def regex_expression(spelled: Callable[[Dfa], Dfa], rules: Rules) -> Expression:
         inner = rules.shared("regex", body)  # it calls itself
         group = sequence(piece(_GROUP_BEGIN), inner, piece(_GROUP_END))
         look = sequence(piece(_LOOK_BEGIN), inner, piece(_LOOK_END))
-        return sequence(piece(_FLAT), repeat(sequence(choice((group, look)), piece(_FLAT)), 0, None))
+        return sequence(piece(FLAT), repeat(sequence(choice((group, look)), piece(FLAT)), 0, None))
 
     return rules.shared("regex", body)
 
