@@ -160,7 +160,7 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     ({"structures": [{"begin": "<", "schema": {}, "end": ""}], "triggers": []}, SourceError, "/triggers"),
     ({"structures": [{"begin": "<", "schema": {}, "end": ""}]}, SourceError, ""),
     ({"structures": {}, "triggers": ["<"], "format": {}}, SourceError, "/format"),
-    ({"format": make.schema({}, style="gemma")}, UnsupportedError, "/format/style"),
+    ({"format": make.schema({}, style="cohere_xml")}, UnsupportedError, "/format/style"),
     ({"format": make.ebnf("start: a", syntax="lark")}, UnsupportedError, "/format/syntax"),
     ({"format": make.regex(r"(a)\1")}, UnsupportedError, "/format/pattern"),
     ({"format": make.schema({"$dynamicRef": "x#a"})}, UnsupportedError, "/format/json_schema/$dynamicRef"),

@@ -23,11 +23,12 @@ from shmcache.grammar.json_schema.nodes import Node
 from shmcache.grammar.json_schema.object_expressions import union_states
 from shmcache.grammar.json_schema.objects import NameSet, ObjectSet
 from shmcache.grammar.json_schema.rules import Rules
+from shmcache.grammar.json_schema.spelling import NAME_CHARACTERS
 from shmcache.grammar.json_schema.strings import ANY_STRING, Strings, StringSet
 from shmcache.grammar.json_schema.styles import Group, Style
 from shmcache.grammar.json_schema.unordered_members import unordered_graph
 from shmcache.limits import Budget
-from shmcache.regular.code_points import ANY, CodePoints
+from shmcache.regular.code_points import ANY
 from shmcache.regular.dfa import Dfa, Edge, trim
 from shmcache.regular.encode import encode_utf8
 from shmcache.regular.operations import everything, intersect, subtract, unite, words
@@ -40,9 +41,6 @@ _CONTINUATION_LOW, _CONTINUATION_HIGH = 0x80, 0xBF  # bytes inside a character
 _COUNTED = "string of some length"
 
 _LINE_FEED = Repeat(Literal(b"\n"), 0, 1)
-
-_NAME_CHARACTERS = ANY - CodePoints.of((0x00, 0x20), 0x7F, "<>\"'&=")
-"""The characters of names that a schema does not declare."""
 
 
 class Elements:
@@ -75,7 +73,7 @@ class Elements:
         if objects.maximum != 0:
             for at, (name, node) in enumerate(objects.properties):
                 listed = ways(name, node)
-                if listed and self._strings.exclusions.admits(name):
+                if listed and self._strings.spelling.admits(name):
                     self._check_name(name)
                     members.append(Member(name, listed, name in required, at))
             for at, (one, node) in enumerate(objects.others, len(objects.properties)):
@@ -122,7 +120,7 @@ class Elements:
         return self._rules.shared(("begin", begin), lambda: _literal(begin))
 
     def _free_text(self) -> Expression:
-        without = (self._style.close, *self._strings.exclusions.texts)
+        without = (self._style.close, *self._strings.spelling.texts)
         return self._rules.shared(("free text", without), lambda: Regular(free_text(without, self._strings.budget)))
 
     def _text(self, sets: tuple[StringSet, ...]) -> Expression:
@@ -131,10 +129,10 @@ class Elements:
     def _text_automaton(self, sets: tuple[StringSet, ...]) -> Dfa:
         budget = self._strings.budget
         if len(sets) == 1 and sets[0].is_mere_length:
-            free = free_text((self._style.close, *self._strings.exclusions.texts), budget)
+            free = free_text((self._style.close, *self._strings.spelling.texts), budget)
             return _of_length(free, sets[0].minimum, sets[0].maximum, budget)
         text = reduce(lambda one, other: unite(one, other, budget), [self._strings.text_automaton(one) for one in sets])
-        return self._strings.exclusions.plain(encode_utf8(text, budget), self._style.close)
+        return self._strings.spelling.plain(encode_utf8(text, budget), self._style.close)
 
     def _value(self, by_type: dict[str, list[Expression]]) -> Expression | None:
         """What may stand behind a name, to the end of the element and the whitespace behind it; None: nothing."""
@@ -179,11 +177,11 @@ class Elements:
 
     def _other_names_body(self, names: Dfa, declared: frozenset[str]) -> Expression:
         budget = self._strings.budget
-        writable = everything(_NAME_CHARACTERS).without_empty_word()
+        writable = everything(NAME_CHARACTERS).without_empty_word()
         result = intersect(names, writable, budget)
         if declared:
             result = subtract(result, words(sorted(declared), budget), budget)
-        return sequence(self._begin(), Regular(self._strings.exclusions.plain(encode_utf8(result, budget))))
+        return sequence(self._begin(), Regular(self._strings.spelling.plain(encode_utf8(result, budget))))
 
 
 def _of_length(text: Dfa, minimum: int, maximum: int | None, budget: Budget) -> Dfa:

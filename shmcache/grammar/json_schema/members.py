@@ -15,13 +15,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from shmcache.grammar.ir import EMPTY, Expression, Graph, Literal
+from shmcache.grammar.ir import EMPTY, Expression, Graph
 from shmcache.grammar.json_schema.expressions import sequence
 from shmcache.grammar.json_schema.nodes import Node
 from shmcache.grammar.json_schema.strings import Strings
 from shmcache.grammar.json_schema.unions import State, UnionStates
-
-_QUOTE = Literal(b'"')
 
 _COUNTED_PLACES_MAX = 2_048
 """Where there are more places in an object than this, by members and their number so far, parts of members are calls:
@@ -170,7 +168,7 @@ def member_graph(
     Names of ``members`` are written as in JSON where no other ``spelling`` is given. ``as_call`` makes a rule of an
     expression that occurs very often.
     """
-    spelling = spelling or NameSpelling(_QUOTE, _QUOTE, strings.name_character)
+    spelling = spelling or NameSpelling(strings.name_quote, strings.name_quote, strings.name_character)
     has_calls = levels.place_count(len(members)) > _COUNTED_PLACES_MAX
     return _MemberGraph(members, others, comma, strings, levels, spelling, as_call if has_calls else None).graph()
 

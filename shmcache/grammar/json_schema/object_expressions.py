@@ -66,6 +66,7 @@ def object_expression(
         for at, (name, node) in enumerate(objects.properties):
             listed = ways(name, node)
             if listed and strings.admits_name(name):
+                strings.spelling.check_name(name)
                 members.append(Member(name, listed, name in required, at))
         for at, (one, node) in enumerate(objects.others, len(objects.properties)):
             listed = ways(one, node)

@@ -10,12 +10,13 @@ from collections.abc import Callable, Hashable
 
 from shmcache.grammar import ir
 from shmcache.grammar.ir import NOTHING, Choice, Expression, Grammar, Literal, Reference, Regular
-from shmcache.grammar.json_schema.exclusions import Exclusions
 from shmcache.grammar.json_schema.expressions import repeat, sequence
 from shmcache.grammar.json_schema.layout import LEVEL_MAX, Layout
 from shmcache.grammar.json_schema.number_automata import any_integer, any_number
-from shmcache.grammar.json_schema.string_automata import any_string
+from shmcache.grammar.json_schema.spelling import Spelling
 from shmcache.limits import Budget
+from shmcache.regular.code_points import ANY
+from shmcache.regular.operations import everything
 
 ROOT = "root"
 
@@ -31,10 +32,10 @@ class Rules:
         layout: Layout,
         budget: Budget | None = None,
         prefix: str = "",
-        exclusions: Exclusions | None = None,
+        spelling: Spelling | None = None,
     ) -> None:
         self.layout = layout
-        self.exclusions = exclusions or Exclusions()
+        self.spelling = spelling or Spelling()
         self._prefix = prefix
         self.budget = budget or Budget()
         self._bodies: dict[str, Expression] = {}
@@ -71,7 +72,13 @@ class Rules:
 
     def string(self) -> Reference:
         """Any JSON string."""
-        return self._generic("json_string", lambda: Regular(self.exclusions.quoted(any_string())))
+        return self._generic("json_string", lambda: Regular(self.spelling.any_string()))
+
+    def name(self) -> Reference:
+        """Any name, with what stands around it."""
+        if not self.spelling.mark:
+            return self.string()
+        return self._generic("bare_name", lambda: Regular(self.spelling.bare_names(everything(ANY))))
 
     def number(self) -> Reference:
         """Any JSON number."""
@@ -117,7 +124,7 @@ class Rules:
     def _object_body(self, level: int) -> Expression:
         member: Expression | None = None
         if self._may_nest(level):
-            member = sequence(self.string(), self.layout.colon, self.value(self._below(level)))
+            member = sequence(self.name(), self.layout.colon, self.value(self._below(level)))
         return self._container(b"{", b"}", member, level)
 
     def _array_body(self, level: int) -> Expression:

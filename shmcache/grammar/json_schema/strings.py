@@ -18,16 +18,16 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from shmcache.errors import SourceError, UnsupportedError
-from shmcache.grammar.ir import Expression, Literal, Regular
+from shmcache.grammar.ir import EMPTY, Expression, Literal, Regular
 from shmcache.grammar.json_schema import formats
 from shmcache.grammar.json_schema.counted_texts import CountedTexts
 from shmcache.grammar.json_schema.counting import counted_string
-from shmcache.grammar.json_schema.exclusions import Exclusions
 from shmcache.grammar.json_schema.expressions import choice, sequence
 from shmcache.grammar.json_schema.formats import format_automaton, outer_automaton
 from shmcache.grammar.json_schema.keywords import Keywords
 from shmcache.grammar.json_schema.regex_format import regex_expression
 from shmcache.grammar.json_schema.rules import Rules
+from shmcache.grammar.json_schema.spelling import Spelling
 from shmcache.grammar.json_schema.string_automata import NAME_ESCAPABLE, counted, is_plain, names_but, quoted
 from shmcache.grammar.regex import search_automaton
 from shmcache.limits import Budget
@@ -144,9 +144,9 @@ def unite_constant_strings(sets: Iterable[StringSet]) -> list[StringSet]:
 class Strings:
     """Reads string keywords and makes the automata of string sets, each once per compile."""
 
-    def __init__(self, budget: Budget, exclusions: Exclusions | None = None) -> None:
+    def __init__(self, budget: Budget, spelling: Spelling | None = None) -> None:
         self.budget = budget
-        self.exclusions = exclusions or Exclusions()
+        self.spelling = spelling or Spelling()
         self._patterns: dict[str, Dfa] = {}
         self._texts: dict[StringSet, Dfa] = {}
         self._name_characters: dict[str, Expression] = {}
@@ -187,7 +187,9 @@ class Strings:
 
     def spelled_as_name(self, text: Dfa) -> Dfa:
         """The names of a text automaton as bytes, quotes included."""
-        return self.exclusions.quoted(quoted(encode_json_string(text, self.budget, escapable=NAME_ESCAPABLE)))
+        if self.spelling.mark:
+            return self.spelling.bare_names(text)
+        return self.spelling.quoted(quoted(encode_json_string(text, self.budget, escapable=NAME_ESCAPABLE)))
 
     def _condition(self, condition: Condition) -> Dfa:
         if condition.kind == "pattern":
@@ -251,24 +253,27 @@ class Strings:
         return rules.shared(("string", sets), lambda: self._body(sets, rules))
 
     def _body(self, sets: tuple[StringSet, ...], rules: Rules) -> Expression:
-        if REGULAR_EXPRESSION in sets and not self.exclusions.texts:
+        if self.spelling.mark:
+            marked = [self.spelling.marked(self.text_automaton(one)) for one in sets]
+            return Regular(reduce(lambda one, other: unite(one, other, self.budget), marked))
+        if REGULAR_EXPRESSION in sets and self.spelling.is_of_json:
             others = tuple(one for one in sets if one != REGULAR_EXPRESSION)
             expression = regex_expression(self._spell_as_name, rules)
             whole = sequence(Literal(b'"'), expression, Literal(b'"'))
             return choice((whole, self._body(others, rules))) if others else whole
         if len(sets) == 1 and sets[0].is_mere_length:
             minimum, maximum = sets[0].minimum, sets[0].maximum
-            if self.exclusions.texts:
-                return Regular(self.exclusions.quoted(quoted(counted(minimum, maximum, self.budget))))
+            if self.spelling.texts:
+                return Regular(self.spelling.quoted(quoted(counted(minimum, maximum, self.budget))))
             return counted_string(minimum, maximum, rules, self.budget)
-        long_texts = {one: self._long_texts(one) for one in sets} if not self.exclusions.texts else {}
+        long_texts = {one: self._long_texts(one) for one in sets} if not self.spelling.texts else {}
         if any(long_texts.values()):
             return choice(self._long_or_short(one, counted, rules) for one, counted in long_texts.items())
         automata = [self.text_automaton(one) for one in sets]
         text = reduce(lambda one, other: unite(one, other, self.budget), automata)
         if all(one.has_name_spelling for one in sets):
             return Regular(self.spelled_as_name(text))
-        return Regular(self.exclusions.quoted(quoted(encode_json_string(text, self.budget))))
+        return Regular(self.spelling.quoted(quoted(encode_json_string(text, self.budget))))
 
     def _long_or_short(self, strings: StringSet, counted: CountedTexts | None, rules: Rules) -> Expression:
         if counted is not None and (blocks := counted.expression(rules)) is not None:
@@ -278,9 +283,9 @@ class Strings:
 
     def name_character(self, character: str) -> Expression:
         """One character of the name of a property; in its shortest spelling only where texts are excluded."""
-        if is_plain(character):
+        if is_plain(character) or self.spelling.mark:
             return Literal(character.encode())
-        if self.exclusions.texts:
+        if self.spelling.texts:
             return Literal(_shortest(character).encode())
         known = self._name_characters.get(character)
         if known is None:
@@ -290,7 +295,12 @@ class Strings:
 
     def admits_name(self, name: str) -> bool:
         """Whether a property of that name can be written without an excluded text."""
-        return not self.exclusions.texts or self.exclusions.admits(_shortest(name))
+        return not self.spelling.texts or self.spelling.admits(name if self.spelling.mark else _shortest(name))
+
+    @property
+    def name_quote(self) -> Expression:
+        """What stands before and behind a name."""
+        return EMPTY if self.spelling.mark else Literal(b'"')
 
     def other_name(self, names: frozenset[str], rules: Rules) -> Expression:
         """Any name but these, quotes included.
@@ -298,12 +308,12 @@ class Strings:
         None of these is admitted in any spelling: names have the spellings of names only.
         """
         if not names:
-            return rules.string()
+            return rules.name()
         return rules.shared(("other name", names), lambda: self._other_name(names))
 
     def _other_name(self, names: frozenset[str]) -> Expression:
-        if all(map(is_plain, names)):
-            return Regular(self.exclusions.quoted(names_but(names, self.budget)))
+        if all(map(is_plain, names)) and not self.spelling.mark:
+            return Regular(self.spelling.quoted(names_but(names, self.budget)))
         text = subtract(everything(ANY), words(sorted(names), self.budget), self.budget)
         return Regular(self.spelled_as_name(text))
 

@@ -110,7 +110,7 @@ class _Writer:
             raise LimitError("max_whitespace_cnt is too large", limit="states", value=STATES_MAX)
         options = JsonSchemaOptions(max_whitespace_cnt=whitespace_max, any_order=fields.get("any_order", False))
         excludes = tuple(sorted(set(fields.get("excludes", ()))))
-        return self._embedding.schema(fields["json_schema"], STYLES[style], options, excludes, one.schema_pointer)
+        return self._embedding.schema(fields["json_schema"], style, options, excludes, one.schema_pointer)
 
     def _any_text(self, one: Format, ends: Ends) -> Expression:
         fields = one.fields
