@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import time
 
 from shmcache import private, settings
 from shmcache.client.attachment import Attachment
@@ -21,6 +22,7 @@ from shmcache.limits import COMPILE_SECONDS_CEILING
 from shmcache.manager.client_messages import Compile, Evict, Fetch, Image, Missing, Refused
 from shmcache.manager.descriptors import in_memory, inline_or_in_memory
 from shmcache.manager.fields import Message, WireError
+from shmcache.manager.logs import key_prefix
 from shmcache.manager.parts import split_vocabulary
 from shmcache.manager.wire import expect
 from shmcache.matcher.compiled_grammar import CompiledGrammar
@@ -100,12 +102,18 @@ class Host:
     def _compile_here(self, source: Source, timeout: float | None, reason: Exception | None) -> Held:
         if not self._has_told_of_fallback:
             self._has_told_of_fallback = True
-            _log.info("grammars are compiled in this process, as the manager cannot do it: %s", reason or "no manager")
+            why = reason or "no manager"
+            fields = {"code": reason.code} if isinstance(reason, ShmCacheError) else {}
+            _log.info("grammars are compiled in this process, as the manager cannot do it: %s", why, extra=fields)
         attachment = self._access.attachment
         generation = attachment.generation
         self._attach_trie()
         attachment.note_private()
-        return Held(private.compile_source(source, self._vocabulary, timeout=timeout), attachment, generation, None)
+        began = time.perf_counter()
+        grammar = private.compile_source(source, self._vocabulary, timeout=timeout)
+        made = {"key": key_prefix(grammar.key), "seconds": round(time.perf_counter() - began, 6)}
+        _log.debug("compiled %s in this process in %.3f s", *made.values(), extra=made)
+        return Held(grammar, attachment, generation, None)
 
     def _ask_compile(self, link: Link, source: Source, key: bytes, timeout: float | None) -> Held:
         self._offer_vocabulary(link)
@@ -163,7 +171,10 @@ class Host:
             return None
 
     def _report_damage(self, key: bytes, error: SegmentError) -> None:
-        _log.warning("the cached grammar %s is damaged and will be compiled again: %s", key.hex(), error)
+        fields = {"key": key_prefix(key), "code": error.code}
+        _log.warning(
+            "the cached grammar %s is damaged and will be compiled again: %s", fields["key"], error, extra=fields
+        )
         with contextlib.suppress(*_FAILURES):
             self._access.link().ask(lambda number: Evict(number, key), timeout=FETCH_SECONDS_MAX).__exit__()
 

@@ -26,16 +26,21 @@ COUNT_MAX = 1 << 48
 
 @dataclass(frozen=True, slots=True)
 class ClientCounts:
-    """What one client counted in its row. ``hits`` are host hits and local hits together.
+    """What one client counted in its row: hits of grammars that it had to map, and of those that it held already.
 
     ``coalesced`` requests waited for another thread of the same process that asked for the same.
     """
 
-    hits: int = 0
+    host_hits: int = 0
     local_hits: int = 0
     misses: int = 0
     private_compiles: int = 0
     coalesced: int = 0
+
+    @property
+    def hits(self) -> int:
+        """All hits."""
+        return self.host_hits + self.local_hits
 
     def by_counter(self) -> dict[str, int]:
         """The counts under the names that the manager's counters have."""
