@@ -237,3 +237,19 @@ def test_lines_where_there_is_no_terminal() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (7.4, "0:07"), (750, "12:30"), (3723, "1:02:03")])
 def test_time_as_a_clock_has_it(seconds: float, text: str) -> None:
     assert clock_text(seconds) == text
+
+
+def test_structural_tags(manager: Namespace, tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    content = {"type": "json_schema", "json_schema": schema}
+    new = {"type": "structural_tag", "format": {"type": "tag", "begin": "<f>", "content": content, "end": "</f>"}}
+    old = {"structures": [{"begin": "<g>", "schema": schema, "end": "</g>"}], "triggers": ["<g"]}
+    path = write(tmp_path / "a.jsonl", [{"structural_tag": new}, {"structural_tag": old}])
+    told = warmed(manager, path)
+    assert (told["compiled"], told["refused"]) == (2, [])
+    listed = document(invoke("ls", "-n", manager.name, "--kind", "structural_tag", "--json").stdout)["entries"]
+    assert len(listed) == 2
+    for one in listed:
+        text = invoke("show", one["key"], "-n", manager.name)
+        assert text.exit_code == 0
+        check_columns(text.stdout)

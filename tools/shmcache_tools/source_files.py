@@ -75,7 +75,7 @@ def source_of_document(document: Mapping[str, Any], defaults: Mapping[str, Any])
     if fields[0] == "builtin_json":
         return Source.builtin_json()
     if fields[0] == "structural_tag":
-        return Source.structural_tag(value)
+        return Source.structural_tag(value, document.get("triggers"))
     if fields[0] == "regex":
         return Source.regex(value)
     return Source.ebnf(value, document.get("root_rule_name", "root"))
