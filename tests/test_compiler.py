@@ -28,11 +28,20 @@ SCHEMA = {
     "required": ["name"],
     "additionalProperties": False,
 }
+TAG = {
+    "type": "structural_tag",
+    "format": {
+        "type": "triggered_tags",
+        "triggers": ["<f="],
+        "tags": [{"begin": "<f=a>", "content": {"type": "json_schema", "json_schema": SCHEMA}, "end": "</f>"}],
+    },
+}
 SOURCES = {
     "json_schema": (Source.json_schema(SCHEMA), b'{"name": "Ada", "age": 36}', b'{"age'),
     "ebnf": (Source.ebnf('start ::= "a" start "b" | "c"', "start"), b"aacbb", b"b"),
     "regex": (Source.regex("[a-c]+é?"), "abé".encode(), b"abd"),
     "builtin_json": (Source.builtin_json(), b'[{"a": null}, 1.5e3]', b"[,"),
+    "structural_tag": (Source.structural_tag(TAG), b'Hi<f=a>{"name": "Ada"}</f>', b"<f=b"),
 }
 
 
