@@ -108,6 +108,8 @@ NEAR_LINEAR: dict[str, tuple[int, Callable[[int], Source]]] = {
     "branches with a constant": (40, lambda n: schema(discriminated(n))),
     "counted repetition": (400, lambda n: Source.regex(f"[a-z]{{1,{n}}}x")),
     "counted alternation": (400, lambda n: Source.regex(f"(a|b){{0,{n}}}c")),
+    "counted words": (50, lambda n: Source.regex(rf"(\w+\s?){{1,{n}}}")),
+    "counted search": (100, lambda n: schema({"pattern": f"(a|b){{0,{n}}}c"})),
     "alternation of words": (200, lambda n: Source.regex("|".join(texts(n)).replace(".", r"\."))),
     "repeated group of counts": (20, lambda n: Source.regex(f"([a-z]{{1,20}} ){{1,{n}}}")),
 }
