@@ -196,6 +196,24 @@ def test_what_is_unevaluated_agrees_with_jsonschema(schemas: tuple[Any, Any, Any
     agree({**root, "$defs": {"one": one, "two": two}}, rng)
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(DOCUMENTS | EVALUATING, st.randoms(use_true_random=False))
+def test_members_in_any_order_agree_with_jsonschema(document: Any, rng: random.Random) -> None:
+    """With ``any_order`` there is no order to be searched for."""
+    document = {"$defs": {"one": True, "two": {"type": "object"}}, **document}
+    try:
+        grammar = Source.json_schema(document, strict_mode=False, any_order=True).grammar(Budget())
+    except (UnsupportedError, SourceError):
+        return
+    validator = jsonschema.Draft202012Validator(document)
+    for _ in range(12):
+        instance = instance_for(document, document, rng)
+        if isinstance(instance, dict):
+            names = rng.sample(list(instance), len(instance))
+            instance = {name: instance[name] for name in names}
+        assert recognises(grammar, json.dumps(instance).encode()) == validator.is_valid(instance), instance
+
+
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(DOCUMENTS, st.randoms(use_true_random=False))
 def test_strict_mode_only_narrows(document: Any, rng: random.Random) -> None:
