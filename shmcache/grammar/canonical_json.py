@@ -33,7 +33,7 @@ from shmcache.limits import SCHEMA_DEPTH_MAX, SOURCE_BYTES_MAX
 
 # A reference whose pointer leads through an annotation, and not to a property or a definition that has such a name.
 _REFERENCE_TO_ANNOTATION = re.compile(
-    r'"\$ref":"[^"#]*#[^"]*(?<!/properties)(?<!/\$defs)(?<!/definitions)/(?:'
+    r'"\$(?:r|dynamicR)ef":"[^"#]*#[^"]*(?<!/properties)(?<!/\$defs)(?<!/definitions)/(?:'
     + "|".join(sorted(map(re.escape, ANNOTATIONS)))
     + r')[/"]'
 )
@@ -123,7 +123,8 @@ def canonical_json(document: Any, role: int) -> str:
     kept where one of them refers to a part of its own ``examples`` or the like.
     """
     text = _written(document, role, keeps_annotations=False)
-    if role != DATA and '"$ref"' in text and _REFERENCE_TO_ANNOTATION.search(text):
+    refers = '"$ref"' in text or '"$dynamicRef"' in text
+    if role != DATA and refers and _REFERENCE_TO_ANNOTATION.search(text):
         return _written(document, role, keeps_annotations=True)
     return text
 

@@ -71,6 +71,7 @@ def test_the_same_resource_in_two_dynamic_scopes() -> None:
     ("schema", "valid", "invalid"),
     [
         ({"$dynamicRef": "#a", "$defs": {"a": {"$anchor": "a", **INTEGER}}}, [1], ["s"]),
+        ({"$dynamicRef": "#/examples/0", "examples": [{"$dynamicAnchor": "a", **INTEGER}]}, [1], ["s"]),
         ({"$dynamicRef": "#/$defs/a", "$defs": {"a": {"$dynamicAnchor": "a", **INTEGER}}}, [1], ["s"]),
         ({"items": {"$dynamicRef": "#"}, "type": "array"}, [[[]]], [[1]]),
         ({"$schema": DRAFT_2019, "items": {"$recursiveRef": "#"}, "type": ["array", "null"]}, [[None], [[]]], [[1]]),
