@@ -70,6 +70,14 @@ GRAMMARS = [
     'root ::= ("true" | "false")\n# a comment\n  | "null" other\nother ::= "" | "\\n" other',
 ]
 
+MACROS = [
+    'root ::= Regex("a+b|é[0-9]{2}") "x"',
+    'root ::= "<" Substring("ab", "abc", "a") ">"',
+    'root ::= TagDispatch(("<f", call), ("[", list))\ncall ::= "=" [ab] ">"\nlist ::= [0-9]* "]"',
+    'root ::= TagDispatch(("<f", call), excludes=("x"), loop_after_dispatch=false)\ncall ::= "=" [ab] ">"',
+    'root ::= "a" TagDispatch(("ab", call), loop_after_dispatch=true)\ncall ::= "1" | "2" call',
+]
+
 _ATOMS = ["a", "b", "1", "x", "é", "😀", ".", "[ab]", "[^a]", "\\d", "\\w", "\\W", "\\s", "\\S", "[a-c1-9]", "\\."]
 _MORE_ATOMS = ["[^\\d\\s]", "\\x41", "\\u00e9", "[é-ü]", "-", "\\n", "(?:)", "true", "\\{"]
 _QUANTIFIERS = ["*", "+", "?", "{2}", "{1,2}", "{0,1}", "{2,}", "{0,3}", "*?", "+?", "??"]

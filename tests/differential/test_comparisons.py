@@ -17,7 +17,7 @@ from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.differential.comparison import Report, compare_schema, wander_ebnf, wander_regex, wander_schema
 from tests.differential.engines import HAS_XGRAMMAR, Engine, Llguidance, Ours, Xgrammar
 from tests.differential.judge import Verdict
-from tests.differential.sources import EXPRESSIONS, GRAMMARS, SCHEMAS, random_ebnf, random_pattern
+from tests.differential.sources import EXPRESSIONS, GRAMMARS, MACROS, SCHEMAS, random_ebnf, random_pattern
 from tests.differential.vocabulary import VOCABULARY
 from tests.survey.survey import MASKBENCH, cases
 
@@ -101,6 +101,16 @@ def test_grammars(kind: type[Engine]) -> None:
     assert not any(report.refused for report in reports)
     total = check(reports)
     assert total.agreeing > total.steps * 0.9
+
+
+@pytest.mark.parametrize("text", MACROS)
+@pytest.mark.parametrize("kind", [XGRAMMAR])
+def test_macros(kind: type[Engine], text: str) -> None:
+    """Free text is UTF-8 here, and any bytes there."""
+    report = wander_ebnf(text, 8, engine_of(Ours), engine_of(kind))
+    assert not report.refused
+    check([report])
+    assert report.steps > 10
 
 
 @pytest.mark.parametrize("seed", range(3))
