@@ -42,8 +42,7 @@ class Dfa:
 
     def without_empty_word(self) -> Dfa:
         """The language less the empty word, as an automaton whose start no edge enters."""
-        is_entered = any(target == 0 for row in self.edges for _, _, target in row)
-        if not is_entered and not self.accepting[0]:
+        if not self.accepting[0] and not any(edge[2] == 0 for row in self.edges for edge in row):
             return self
         shifted = [[(low, high, target + 1) for low, high, target in row] for row in self.edges]
         return trim([shifted[0], *shifted], [False, *self.accepting])
