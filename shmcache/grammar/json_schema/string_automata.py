@@ -16,7 +16,7 @@ from shmcache.regular.operations import characters, everything
 
 _QUOTE = ord('"')
 _REMEMBERED_COUNT_MAX = 128
-"""Automata of up to so many characters are kept from one compile to the next, in each process; each takes up to 1 MB."""
+"""Automata of up to so many characters are kept from compile to compile in each process; each takes up to 1 MB."""
 
 _CONTENT = 1  # the state of a quoted automaton behind the opening quote
 
