@@ -6,15 +6,19 @@ Owns numbers and the counting of them. Must never know what the counted things a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from shmcache.errors import LimitError
 
 SOURCE_BYTES_MAX = 8 << 20
 """Largest source text accepted, in bytes of UTF-8."""
 
-SCHEMA_DEPTH_MAX = 500
+SCHEMA_DEPTH_MAX = 4_000
 """Deepest nesting of a JSON Schema document; deeper is a LimitError, never a RecursionError."""
+
+FORMAT_DEPTH_MAX = 500
+"""Deepest nesting of formats in a structural tag; their schemas may be as deep as any."""
 
 EXPRESSION_DEPTH_MAX = 500
 """Deepest nesting of groups in a regex or an EBNF body."""
@@ -118,6 +122,15 @@ class Budget:
         self._ticks += 1
         if self._ticks & 255 == 0:
             self.check_time()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Does not count the time of what is done inside: it is no part of this compile."""
+        start = self._clock()
+        try:
+            yield
+        finally:
+            self._deadline_seconds += self._clock() - start
 
     def check_time(self) -> None:
         """Raises when the deadline has passed. For steps of a microsecond or more: it reads the clock."""

@@ -16,7 +16,7 @@ import struct
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,7 +67,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def namespace() -> Iterator[str]:
-    """The name of a namespace no other test uses. Afterwards its manager is stopped and its objects are unlinked.
+    """The name of a namespace no other test uses."""
+    with own_namespace() as name:
+        yield name
+
+
+@contextmanager
+def own_namespace() -> Iterator[str]:
+    """The name of a new namespace. Afterwards its manager is stopped and its objects are unlinked.
 
     Objects outlive their manager by design, so leaving some in a namespace is no failure of the test.
     """

@@ -93,9 +93,9 @@ MALFORMED: dict[str, tuple[Callable[[GrammarCache], Any], type[ShmCacheError], d
     "EBNF": (lambda cache: cache.compile_grammar('root ::= "a"\nb ::= )'), SourceError, {"line": 2, "column": 7}),
     "undefined rule": (lambda cache: cache.compile_grammar("root ::= missing"), SourceError, {"line": 1}),
     "unsupported keyword": (
-        lambda cache: cache.compile_json_schema('{"properties": {"a/b": {"$dynamicRef": "#c"}}}'),
+        lambda cache: cache.compile_json_schema('{"properties": {"a/b": {"items": {}, "uniqueItems": true}}}'),
         UnsupportedError,
-        {"feature": "$dynamicRef", "pointer": "/properties/a~1b/$dynamicRef"},
+        {"feature": "uniqueItems", "pointer": "/properties/a~1b/uniqueItems"},
     ),
     "back-reference": (lambda cache: cache.compile_regex(r"(a)\1"), UnsupportedError, {"column": 4}),
 }

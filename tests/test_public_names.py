@@ -59,7 +59,7 @@ def test_a_private_compile() -> None:
         shmcache.compile_regex("[ab]*a[ab]{18}", vocabulary, timeout=0.01)
     with pytest.raises(shmcache.UnsupportedError):
         shmcache.compile_structural_tag(
-            {"format": {"type": "json_schema", "json_schema": True, "style": "gemma"}}, vocabulary
+            {"format": {"type": "json_schema", "json_schema": True, "style": "cohere_xml"}}, vocabulary
         )
 
 

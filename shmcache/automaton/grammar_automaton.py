@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -194,52 +195,67 @@ def assemble(
     dfas: list[Dfa], token_sets: list[Tokens], root_nullable: bool, uncalled: Sequence[int] = ()
 ) -> GrammarAutomaton:
     """Numbers the states of all rules' automata in one line, and drops rules that nothing calls, but ``uncalled``."""
-    kept, numbers = _reachable_rules(dfas, uncalled)
-    starts: list[int] = []
-    count = 0
-    for rule in kept:
-        starts.append(count)
-        count += dfas[rule].state_count
-    edge_offset, call_offset, whole_offset = [0], [0], [0]
-    edges: list[tuple[int, int, int]] = []
+    rules = [_FlatRule.of(dfa) for dfa in dfas]
+    kept, numbers = _reachable_rules(rules, uncalled)
+    lengths = [dfas[rule].state_count for rule in kept]
+    starts = [0, *np.cumsum(lengths).tolist()][:-1]
+    call_counts, whole_counts = [0] * sum(lengths), [0] * sum(lengths)
     calls: list[tuple[int, int]] = []
     wholes: list[tuple[int, int]] = []
-    final: list[bool] = []
     for rule, first in zip(kept, starts, strict=True):
         dfa = dfas[rule]
-        for row in dfa.edges:
-            for low, high, target in row:
-                if low < TOKENS_BASE:
-                    edges.append((low, high, first + target))
-                    continue
-                if low < CALL_BASE:
-                    wholes.extend((symbol - TOKENS_BASE, first + target) for symbol in range(low, high + 1))
-                    continue
-                is_tail = dfa.accepting[target] and not dfa.edges[target]
-                return_state = TAIL_CALL if is_tail else first + target
-                calls.extend((numbers[symbol - CALL_BASE], return_state) for symbol in range(low, high + 1))
-            edge_offset.append(len(edges))
-            call_offset.append(len(calls))
-            whole_offset.append(len(wholes))
-        final.extend(dfa.accepting)
-    lengths = [dfas[rule].state_count for rule in kept]
+        for state, low, high, target in rules[rule].others:
+            if low < CALL_BASE:
+                wholes.extend((symbol - TOKENS_BASE, first + target) for symbol in range(low, high + 1))
+                whole_counts[first + state] += high - low + 1
+                continue
+            is_tail = dfa.accepting[target] and not dfa.edges[target]
+            return_state = TAIL_CALL if is_tail else first + target
+            calls.extend((numbers[symbol - CALL_BASE], return_state) for symbol in range(low, high + 1))
+            call_counts[first + state] += high - low + 1
+    edges = [rules[rule].byte_edges + np.array((0, 0, first)) for rule, first in zip(kept, starts, strict=True)]
+    edge_low, edge_high, edge_target = np.concatenate(edges).T
     return GrammarAutomaton(
-        edge_offset=frozen(edge_offset, np.int32),
-        edge_low=frozen([edge[0] for edge in edges], np.uint8),
-        edge_high=frozen([edge[1] for edge in edges], np.uint8),
-        edge_target=frozen([edge[2] for edge in edges], np.int32),
-        call_offset=frozen(call_offset, np.int32),
+        edge_offset=_offsets(np.concatenate([rules[rule].byte_edge_counts for rule in kept])),
+        edge_low=frozen(edge_low, np.uint8),
+        edge_high=frozen(edge_high, np.uint8),
+        edge_target=frozen(edge_target, np.int32),
+        call_offset=_offsets(call_counts),
         call_rule=frozen([call[0] for call in calls], np.int32),
         call_return=frozen([call[1] for call in calls], np.int32),
-        final=frozen(final, np.uint8),
+        final=frozen(np.concatenate([np.array(dfas[rule].accepting) for rule in kept]), np.uint8),
         rule_of_state=frozen(np.repeat(np.arange(len(kept)), lengths), np.int32),
         rule_start=frozen(starts, np.int32),
-        **_whole_arrays(wholes, whole_offset, token_sets),
+        **_whole_arrays(wholes, _offsets(whole_counts), token_sets),
         root_nullable=root_nullable,
     )
 
 
-def _whole_arrays(wholes: list[tuple[int, int]], offsets: list[int], token_sets: list[Tokens]) -> dict[str, Array]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _FlatRule:
+    """One rule's automaton as arrays: byte edges (low, high, target) and their number by state; and its other edges."""
+
+    byte_edges: npt.NDArray[np.int64]
+    byte_edge_counts: npt.NDArray[np.int64]
+    others: list[tuple[int, int, int, int]]
+    """(state, low, high, target)."""
+
+    @staticmethod
+    def of(dfa: Dfa) -> _FlatRule:
+        numbers = chain.from_iterable(chain.from_iterable(dfa.edges))
+        edges = np.fromiter(numbers, dtype=np.int64).reshape(-1, 3)
+        owners = np.repeat(np.arange(dfa.state_count), list(map(len, dfa.edges)))
+        is_byte = edges[:, 0] < TOKENS_BASE
+        others = np.column_stack((owners[~is_byte], edges[~is_byte])).tolist()
+        counts = np.bincount(owners[is_byte], minlength=dfa.state_count)
+        return _FlatRule(edges[is_byte], counts, list(map(tuple, others)))
+
+
+def _offsets(counts: npt.ArrayLike) -> Int32Array:
+    return frozen(np.concatenate(([0], np.cumsum(counts))), np.int32)
+
+
+def _whole_arrays(wholes: list[tuple[int, int]], offsets: Int32Array, token_sets: list[Tokens]) -> dict[str, Array]:
     """The arrays of whole tokens; all are empty where no edge of them is left."""
     sets = token_sets if wholes else []
     lengths = [len(one.names) for one in sets]
@@ -253,15 +269,14 @@ def _whole_arrays(wholes: list[tuple[int, int]], offsets: list[int], token_sets:
     }
 
 
-def _reachable_rules(dfas: list[Dfa], uncalled: Sequence[int]) -> tuple[list[int], dict[int, int]]:
+def _reachable_rules(rules: list[_FlatRule], uncalled: Sequence[int]) -> tuple[list[int], dict[int, int]]:
     kept = list(dict.fromkeys([0, *uncalled]))
     numbers = {rule: number for number, rule in enumerate(kept)}
     for rule in kept:  # grows while it is walked
-        for row in dfas[rule].edges:
-            for low, high, _ in row:
-                for symbol in range(max(low, CALL_BASE), high + 1):
-                    callee = symbol - CALL_BASE
-                    if callee not in numbers:
-                        numbers[callee] = len(kept)
-                        kept.append(callee)
+        for _, low, high, _ in rules[rule].others:
+            for symbol in range(max(low, CALL_BASE), high + 1):
+                callee = symbol - CALL_BASE
+                if callee not in numbers:
+                    numbers[callee] = len(kept)
+                    kept.append(callee)
     return kept, numbers

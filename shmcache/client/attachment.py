@@ -61,14 +61,12 @@ class Attachment:
 
     def note_local_hit(self, slot: int | None) -> None:
         """A grammar that this process held already was asked for again."""
-        with self._lock:
-            self._row[layout.ROW_HITS] += 1
-            self._row[layout.ROW_LOCAL_HITS] += 1
+        self._count(layout.ROW_LOCAL_HITS)
         self._touch(slot)
 
     def note_hit(self, slot: int | None) -> None:
         """A look-up found an entry."""
-        self._count(layout.ROW_HITS)
+        self._count(layout.ROW_HOST_HITS)
         self._touch(slot)
 
     def note_miss(self) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
+import time
 import weakref
-from collections.abc import Iterator
 
 from shmcache import private, settings
 from shmcache.client.attachment import Attachment
@@ -22,7 +21,9 @@ from shmcache.grammar.key import Source
 from shmcache.image.image import open_image
 from shmcache.limits import COMPILE_SECONDS_CEILING
 from shmcache.manager.client_messages import Compile, Evict, Fetch, Image, Missing, Refused
-from shmcache.manager.fields import INLINE_SOURCE_BYTES_MAX, Message, WireError
+from shmcache.manager.descriptors import in_memory, inline_or_in_memory
+from shmcache.manager.fields import Message, WireError
+from shmcache.manager.logs import key_prefix
 from shmcache.manager.parts import split_vocabulary
 from shmcache.manager.wire import expect
 from shmcache.matcher.compiled_grammar import CompiledGrammar
@@ -104,11 +105,17 @@ class Host:
     def _compile_here(self, source: Source, timeout: float | None, reason: Exception | None) -> Held:
         if not self._has_told_of_fallback:
             self._has_told_of_fallback = True
-            _log.info("grammars are compiled in this process, as the manager cannot do it: %s", reason or "no manager")
+            why = reason or "no manager"
+            fields = {"code": reason.code} if isinstance(reason, ShmCacheError) else {}
+            _log.info("grammars are compiled in this process, as the manager cannot do it: %s", why, extra=fields)
         attachment = self._access.attachment
         generation = attachment.generation
         attachment.note_private()
-        return Held(private.compile_source(source, self._vocabulary, timeout=timeout), attachment, generation, None)
+        began = time.perf_counter()
+        grammar = private.compile_source(source, self._vocabulary, timeout=timeout)
+        made = {"key": key_prefix(grammar.key), "seconds": round(time.perf_counter() - began, 6)}
+        _log.debug("compiled %s in this process in %.3f s", *made.values(), extra=made)
+        return Held(grammar, attachment, generation, None)
 
     def _ask_compile(self, link: Link, source: Source, key: bytes, timeout: float | None) -> Held:
         self._offer_vocabulary(link)
@@ -119,10 +126,7 @@ class Host:
             return self._compile_there(link, source, key, timeout)
 
     def _compile_there(self, link: Link, source: Source, key: bytes, timeout: float | None) -> Held:
-        data = source.to_bytes()
-        is_inline = len(data) <= INLINE_SOURCE_BYTES_MAX
-        with contextlib.ExitStack() as stack:
-            descriptors = [] if is_inline else [stack.enter_context(_in_memory(data))]
+        with inline_or_in_memory(source.to_bytes()) as (data, descriptors):
 
             def make(number: int) -> Message:
                 return Compile(
@@ -130,7 +134,7 @@ class Host:
                     kind="grammar",
                     key=key,
                     vocabulary_key=self._vocabulary.fingerprint,
-                    source=data if is_inline else b"",
+                    source=data,
                     seconds_max=0.0 if timeout is None else min(max(timeout, 0.001), COMPILE_SECONDS_CEILING),
                     descriptors=len(descriptors),
                 )
@@ -169,7 +173,10 @@ class Host:
             return None
 
     def _report_damage(self, key: bytes, error: SegmentError) -> None:
-        _log.warning("the cached grammar %s is damaged and will be compiled again: %s", key.hex(), error)
+        fields = {"key": key_prefix(key), "code": error.code}
+        _log.warning(
+            "the cached grammar %s is damaged and will be compiled again: %s", fields["key"], error, extra=fields
+        )
         with contextlib.suppress(*_FAILURES):
             self._access.link().ask(lambda number: Evict(number, key), timeout=FETCH_SECONDS_MAX).__exit__()
 
@@ -181,7 +188,7 @@ class Host:
 
     def _send_vocabulary(self, link: Link) -> None:
         fingerprint = self._vocabulary.fingerprint
-        with _in_memory(self._vocabulary.to_bytes()) as descriptor:
+        with in_memory(self._vocabulary.to_bytes()) as descriptor:
 
             def make(number: int) -> Message:
                 return Compile(number, "vocabulary", fingerprint, fingerprint, b"", descriptors=1)
@@ -222,16 +229,3 @@ def _raise_refusal(refused: Refused) -> None:
 
 def _too_slow(timeout: float) -> LimitError:
     return LimitError(f"compiling took longer than {timeout} s", limit="seconds", value=timeout)
-
-
-@contextlib.contextmanager
-def _in_memory(data: bytes) -> Iterator[int]:
-    """A descriptor of a memory file that holds ``data``."""
-    descriptor = os.memfd_create("shmcache source", os.MFD_CLOEXEC)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        yield descriptor
-    finally:
-        os.close(descriptor)

@@ -17,6 +17,7 @@ from json.encoder import encode_basestring
 from typing import Any, NoReturn
 
 from shmcache.errors import LimitError, SourceError
+from shmcache.grammar.deep_json import decode_deep
 from shmcache.grammar.schema_keywords import (
     ANNOTATION,
     ANNOTATIONS,
@@ -32,7 +33,7 @@ from shmcache.limits import SCHEMA_DEPTH_MAX, SOURCE_BYTES_MAX
 
 # A reference whose pointer leads through an annotation, and not to a property or a definition that has such a name.
 _REFERENCE_TO_ANNOTATION = re.compile(
-    r'"\$ref":"[^"#]*#[^"]*(?<!/properties)(?<!/\$defs)(?<!/definitions)/(?:'
+    r'"\$(?:r|dynamicR)ef":"[^"#]*#[^"]*(?<!/properties)(?<!/\$defs)(?<!/definitions)/(?:'
     + "|".join(sorted(map(re.escape, ANNOTATIONS)))
     + r')[/"]'
 )
@@ -63,11 +64,12 @@ def parse_json(text: str) -> Any:
     if len(text) > SOURCE_BYTES_MAX:
         raise too_large()
     try:
-        return _decode(text)
+        try:
+            return _decode(text)
+        except RecursionError:
+            return decode_deep(text, SCHEMA_DEPTH_MAX, _unique, Decimal, _no_constant)
     except json.JSONDecodeError as error:
         raise SourceError(f"not JSON: {error.msg}", line=error.lineno, column=error.colno) from None
-    except RecursionError:
-        raise _too_deep() from None
     except ArithmeticError:
         raise LimitError("a number has an exponent out of all bounds", limit="integer_digits") from None
     except ValueError as error:  # the interpreter's bound on the digits of an int
@@ -121,7 +123,8 @@ def canonical_json(document: Any, role: int) -> str:
     kept where one of them refers to a part of its own ``examples`` or the like.
     """
     text = _written(document, role, keeps_annotations=False)
-    if role != DATA and '"$ref"' in text and _REFERENCE_TO_ANNOTATION.search(text):
+    refers = '"$ref"' in text or '"$dynamicRef"' in text
+    if role != DATA and refers and _REFERENCE_TO_ANNOTATION.search(text):
         return _written(document, role, keeps_annotations=True)
     return text
 

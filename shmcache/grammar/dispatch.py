@@ -46,8 +46,9 @@ def token_dispatch(
     by_token: dict[int | str, list[Expression]] = {}
     for token, expression in rules:
         by_token.setdefault(token, []).append(expression)
-    triggers = [token for token in by_token if token not in exclude_tokens]
-    free = Tokens((*by_token, *(token for token in exclude_tokens if token not in by_token)), is_excluded=True)
+    excluded = dict.fromkeys(exclude_tokens)
+    triggers = [token for token in by_token if token not in excluded]
+    free = Tokens(tuple({**by_token, **excluded}), is_excluded=True)
     # The states: 0 is free, 1 is the end, the others stand behind a trigger.
     edges: list[tuple[int, Expression, int]] = [(0, free, 0), (0, EMPTY, 1)]
     for state, token in enumerate(triggers, 2):

@@ -65,7 +65,7 @@ class Scan:
 def free_text(excludes: tuple[str, ...], budget: Budget, *, characters_max: int | None = None) -> Dfa:
     """The UTF-8 of all texts in which none of ``excludes`` occurs, of at most ``characters_max`` code points.
 
-    Minimal. Raises :class:`LimitError`; with a bound the automaton has a part for each count.
+    Minimal without a bound. Raises :class:`LimitError`; with a bound the automaton has a part for each count.
     """
     scan = scan_text((), excludes, budget)
     whole = minimise(trim(scan.rows, scan.is_free), budget)
@@ -224,23 +224,25 @@ def _overlaid(ranges: tuple[Edge, ...], jumps: dict[int, int], is_dead: list[boo
 
 
 def _bounded(text: Dfa, characters_max: int, budget: Budget) -> Dfa:
-    """The words of ``text`` with at most so many characters: a copy of its states for each count."""
-    numbers = {(0, 0): 0}
-    order = [(0, 0)]
+    """The words of ``text`` with at most so many characters: its states once for each count.
+
+    Not made minimal, which would take several times as long: only among the last few counts are there equal states.
+    """
+    width = text.state_count
+    budget.spend_states(width * (characters_max + 1))
+    begins = [[edge for edge in row if not _is_continuation(edge)] for row in text.edges]
+    continuations = [[edge for edge in row if _is_continuation(edge)] for row in text.edges]
     rows: list[list[Edge]] = []
-    for state, count in order:  # grows while it is walked
-        row: list[Edge] = []
-        for low, high, target in text.edges[state]:
-            is_begin = not _CONTINUATION_LOW <= low <= _CONTINUATION_HIGH
-            if is_begin and count == characters_max:
-                continue
-            pair = (target, count + is_begin)
-            number = numbers.get(pair)
-            if number is None:
-                budget.spend_states()
-                number = numbers[pair] = len(order)
-                order.append(pair)
-            row.append((low, high, number))
-        budget.spend_edges(len(row))
-        rows.append(row)
-    return minimise(trim(rows, [text.accepting[state] for state, _ in order]), budget)
+    for count in range(characters_max + 1):
+        here, after = count * width, (count + 1) * width
+        for begin, continuation in zip(begins, continuations, strict=True):
+            row = [(low, high, here + target) for low, high, target in continuation]
+            if count < characters_max:
+                row += [(low, high, after + target) for low, high, target in begin]
+            budget.spend_edges(len(row))
+            rows.append(row)
+    return trim(rows, list(text.accepting) * (characters_max + 1))
+
+
+def _is_continuation(edge: Edge) -> bool:
+    return _CONTINUATION_LOW <= edge[0] <= _CONTINUATION_HIGH

@@ -11,13 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from shmcache.manager import effects as fx
+from shmcache.manager.logs import key_prefix
 from shmcache.memory.control import ControlWriter
 from shmcache.memory.layout import COMPILE_SECONDS_BOUNDS, Tier
 
 _log = logging.getLogger(__name__)
-
-KEY_DIGITS = 16
-"""Hexadecimal digits of a key that are logged: enough for ``shmcache show``."""
 
 Happening = fx.CompileEnded | fx.EntryEvicted | fx.Count
 
@@ -79,8 +77,3 @@ class Bookkeeping:
             effect.waiters,
             extra={name: value for name, value in fields.items() if value is not None},
         )
-
-
-def key_prefix(key: bytes) -> str:
-    """The beginning of a key, as logs show it."""
-    return key.hex()[:KEY_DIGITS]

@@ -11,13 +11,37 @@ import os
 import socket
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from shmcache.manager.fields import DESCRIPTORS_MAX
+from shmcache.manager.fields import DESCRIPTORS_MAX, INLINE_SOURCE_BYTES_MAX
 from shmcache.manager.wire import Decoder, Message, WireError, descriptor_count
 from shmcache.memory import steps
 
 RECEIVE_BYTES = 1 << 16
 _ANCILLARY_BYTES = socket.CMSG_SPACE(DESCRIPTORS_MAX * array.array("i").itemsize)
+
+
+@contextmanager
+def in_memory(data: bytes) -> Iterator[int]:
+    """A descriptor of a memory file that holds ``data``, to be sent to somebody else."""
+    descriptor = steps.memfd_create("shmcache source", os.MFD_CLOEXEC)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[steps.write(descriptor, view) :]
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def inline_or_in_memory(data: bytes) -> Iterator[tuple[bytes, list[int]]]:
+    """A source as a message carries it: its bytes and no descriptor, or where it is too large no bytes and one."""
+    if len(data) <= INLINE_SOURCE_BYTES_MAX:
+        yield data, []
+        return
+    with in_memory(data) as descriptor:
+        yield b"", [descriptor]
 
 
 def send_some(connection: socket.socket, data: bytes | memoryview, descriptors: Sequence[int] = ()) -> int:

@@ -15,6 +15,9 @@ from typing import Any
 
 FORMATS = ("text", "json")
 
+KEY_DIGITS = 16
+"""Hexadecimal digits of a key that are logged: enough for ``shmcache show``."""
+
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 _TEXT_WITH_PROCESS = "%(asctime)s %(levelname)s %(name)s[%(process)d]: %(message)s"
 _COMMON = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
@@ -58,3 +61,8 @@ def configure(level: str, form: str, *, with_process: bool = False) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(formatter(form, with_process=with_process))
     logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+def key_prefix(key: bytes) -> str:
+    """The beginning of a key, as logs show it."""
+    return key.hex()[:KEY_DIGITS]

@@ -70,7 +70,7 @@ def holder_pid(namespace: Namespace) -> int | None:
     Not to be called by the holder itself: it would lose its lock.
     """
     try:
-        descriptor = steps.open_file(namespace.shm_lock_path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = steps.open_file(namespace.shm_lock_path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
     try:

@@ -106,7 +106,7 @@ One word a slot, when it was last used, and after those one word a slot, how oft
 """
 ROW_WORDS = 8
 """A client's counter row fills one cache line: its five counters and three spare words."""
-ROW_HITS = 0
+ROW_HOST_HITS = 0
 ROW_LOCAL_HITS = 1
 ROW_MISSES = 2
 ROW_PRIVATE = 3

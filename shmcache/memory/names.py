@@ -52,9 +52,7 @@ class Namespace:
         encoded = name.encode("utf-8", "surrogatepass")
         if not 0 < len(encoded) <= NAMESPACE_NAME_BYTES_MAX:
             raise SegmentError(f"a namespace name has 1 to {NAMESPACE_NAME_BYTES_MAX} bytes, not {len(encoded)}")
-        identity = b"%d\0%d\0%s" % (CONTROL_LAYOUT_VERSION, uid, encoded)
-        prefix = "/shmc-" + blake2b(identity, digest_size=5).hexdigest()
-        namespace = cls(name, uid, prefix, settings.RUNTIME_DIRECTORY.value(directory))
+        namespace = cls(name, uid, object_prefix(name, uid), settings.RUNTIME_DIRECTORY.value(directory))
         if len(os.fsencode(namespace.socket_path)) > SOCKET_PATH_BYTES_MAX:
             raise SegmentError(
                 f"the socket's path {namespace.socket_path} is longer than {SOCKET_PATH_BYTES_MAX} bytes"
@@ -123,6 +121,12 @@ class DataName:
     instance: int
     serial: int
     building: bool
+
+
+def object_prefix(name: str, uid: int, layout_version: int = CONTROL_LAYOUT_VERSION) -> str:
+    """What the names of a namespace's objects begin with; those of another layout version have another prefix."""
+    identity = b"%d\0%d\0%s" % (layout_version, uid, name.encode("utf-8", "surrogatepass"))
+    return "/shmc-" + blake2b(identity, digest_size=5).hexdigest()
 
 
 def data_name(prefix: str, instance: int, serial: int) -> str:

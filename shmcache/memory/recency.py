@@ -26,16 +26,21 @@ COUNT_MAX = 1 << 48
 
 @dataclass(frozen=True, slots=True)
 class ClientCounts:
-    """What one client counted in its row. ``hits`` are host hits and local hits together.
+    """What one client counted in its row: hits of grammars that it had to map, and of those that it held already.
 
     ``coalesced`` requests waited for another thread of the same process that asked for the same.
     """
 
-    hits: int = 0
+    host_hits: int = 0
     local_hits: int = 0
     misses: int = 0
     private_compiles: int = 0
     coalesced: int = 0
+
+    @property
+    def hits(self) -> int:
+        """All hits."""
+        return self.host_hits + self.local_hits
 
     def by_counter(self) -> dict[str, int]:
         """The counts under the names that the manager's counters have."""
@@ -122,10 +127,19 @@ def open_recency(source: Namespace | int, control: ControlReader) -> Recency:
     """Maps the recency segment, by name or descriptor. Raises FileNotFoundError or :class:`SegmentError`."""
     if isinstance(source, int):
         check_descriptor(source, "the recency segment", mode=WRITABLE_MODE)
-        return _map(source, control)
+        return _map(source, control, mmap.PROT_READ | mmap.PROT_WRITE)
     descriptor = open_recency_descriptor(source)
     try:
-        return _map(descriptor, control)
+        return _map(descriptor, control, mmap.PROT_READ | mmap.PROT_WRITE)
+    finally:
+        os.close(descriptor)
+
+
+def open_recency_reader(namespace: Namespace, control: ControlReader) -> Recency:
+    """Maps the recency segment read-only, for who only looks. Raises FileNotFoundError or :class:`SegmentError`."""
+    descriptor = open_object(namespace.recency_name, mode=WRITABLE_MODE)
+    try:
+        return _map(descriptor, control, mmap.PROT_READ)
     finally:
         os.close(descriptor)
 
@@ -140,11 +154,11 @@ def now_ns() -> int:
     return time.monotonic_ns()
 
 
-def _map(descriptor: int, control: ControlReader) -> Recency:
+def _map(descriptor: int, control: ControlReader, protection: int) -> Recency:
     size_bytes = layout.recency_size_bytes(control.home_count, control.row_count)
     if os.fstat(descriptor).st_size != size_bytes:
         raise SegmentError("the recency segment does not fit its control segment")
-    return Recency(mmap.mmap(descriptor, size_bytes, flags=mmap.MAP_SHARED), control)
+    return Recency(mmap.mmap(descriptor, size_bytes, flags=mmap.MAP_SHARED, prot=protection), control)
 
 
 def _header(control: ControlReader) -> list[int]:

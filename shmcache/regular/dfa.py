@@ -42,8 +42,7 @@ class Dfa:
 
     def without_empty_word(self) -> Dfa:
         """The language less the empty word, as an automaton whose start no edge enters."""
-        is_entered = any(target == 0 for row in self.edges for _, _, target in row)
-        if not is_entered and not self.accepting[0]:
+        if not self.accepting[0] and not any(edge[2] == 0 for row in self.edges for edge in row):
             return self
         shifted = [[(low, high, target + 1) for low, high, target in row] for row in self.edges]
         return trim([shifted[0], *shifted], [False, *self.accepting])
@@ -116,9 +115,15 @@ def trim(edges: list[list[Edge]], accepting: list[bool]) -> Dfa:
 def minimise(dfa: Dfa, budget: Budget) -> Dfa:
     """The smallest automaton of the same language.
 
-    Partition refinement in the manner of Paige and Tarjan (1987): of a block that splits, the largest part keeps the
-    block's number, so a state is renumbered, and its predecessors looked at again, at most log2(states) times.
+    States behind which there are finitely many words are joined by their edges, ends first (Revuz 1992). The others are
+    told apart by partition refinement in the manner of Paige and Tarjan (1987): of a block that splits, the largest
+    part keeps the block's number, so a state is renumbered, and its predecessors looked at again, at most log2(states)
+    times.
     """
+    dfa, is_finite = _joined_ends(dfa)
+    budget.spend_edges(dfa.state_count)
+    if is_finite:
+        return dfa
     edges, accepting = dfa.edges, dfa.accepting
     sources: list[list[int]] = [[] for _ in edges]
     for state, row in enumerate(edges):
@@ -147,6 +152,29 @@ def minimise(dfa: Dfa, budget: Budget) -> Dfa:
                 block_of[state] = fresh
                 dirty.update(sources[state])
     return _quotient(dfa, block_of)
+
+
+def _joined_ends(dfa: Dfa) -> tuple[Dfa, bool]:
+    """The automaton with equal ones joined of the states from which no loop is reached; whether that is all of them."""
+    edges = dfa.edges
+    sources: list[list[int]] = [[] for _ in edges]
+    waiting = [len(row) for row in edges]
+    for state, row in enumerate(edges):
+        for _, _, target in row:
+            sources[target].append(state)
+    known: dict[tuple[bool, tuple[Edge, ...]], int] = {}
+    joined = list(range(len(edges)))
+    order = [state for state, count in enumerate(waiting) if not count]
+    for state in order:  # grows while it is walked: a state comes when all of its targets have come
+        row = merge_ranges((low, high, joined[target]) for low, high, target in edges[state])
+        joined[state] = known.setdefault((dfa.accepting[state], row), state)
+        for source in sources[state]:
+            waiting[source] -= 1
+            if not waiting[source]:
+                order.append(source)
+    if len(known) == len(order) and len(order) < len(edges):
+        return dfa, False  # nothing was joined
+    return _quotient(dfa, joined), len(order) == len(edges)
 
 
 def _signature(row: tuple[Edge, ...], block_of: list[int]) -> tuple[Edge, ...]:

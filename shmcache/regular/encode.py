@@ -195,6 +195,11 @@ def _expect_low_surrogate(offsets: list[Edge], states: _Interned) -> int:
     return states.state([(_BACKSLASH, _BACKSLASH, letter)])
 
 
+def _only_spelled_as_they_are(never_escaped: tuple[tuple[int, int], ...]) -> frozenset[int]:
+    """The ASCII characters whose one spelling is their own byte."""
+    return frozenset(code for low, high in never_escaped for code in range(low, min(high, 0x7F) + 1))
+
+
 def encode_json_string(text: Dfa, budget: Budget, *, escapable: CodePoints = ANY) -> Dfa:
     """The byte automaton of every JSON spelling (RFC 8259) of the texts, without the surrounding quotes.
 
@@ -209,7 +214,11 @@ def encode_json_string(text: Dfa, budget: Budget, *, escapable: CodePoints = ANY
         for code, letter in _SHORT_ESCAPES.items()
         if not any(low <= code <= high for low, high in never_escaped)
     ]
+    one_spelling = _only_spelled_as_they_are(never_escaped)
     for state, edges in enumerate(text.edges):
+        if all(low in one_spelling and high in one_spelling and high - low < 2 for low, high, _ in edges):
+            states.rows[state] = edges
+            continue
         row = _utf8_row(_outside(edges, _NEVER_RAW), states)
         escapes: list[Edge] = []
         for code, letter in letters:

@@ -159,20 +159,44 @@ def length_between(minimum: int, maximum: int | None, budget: Budget) -> Dfa:
 
 
 def words(texts: Iterable[str], budget: Budget) -> Dfa:
-    """Exactly these texts: their trie with equal tails joined."""
-    edges: list[dict[int, int]] = [{}]
+    """Exactly these texts.
+
+    Minimal from the start (Daciuk et al. 2000): the words come in order, so what lies behind the last one's beginning
+    is complete when the next word leaves it, and equal ends are joined then.
+    """
+    rows: list[list[Edge]] = [[]]  # state 0 is kept for the root, which is complete last
     accepting = [False]
-    for text in texts:
-        state = 0
-        for character in text:
-            code = ord(character)
-            target = edges[state].get(code)
-            if target is None:
+    known: dict[tuple[bool, tuple[tuple[int, int], ...]], int] = {}
+    # The nodes along the last word, from the root: (character that leads there, is a word itself, children so far).
+    path: list[tuple[int, bool, list[tuple[int, int]]]] = [(0, False, [])]
+
+    def complete_to(depth: int) -> None:
+        while len(path) > depth:
+            code, is_word, children = path.pop()
+            key = (is_word, tuple(children))
+            state = known.get(key)
+            if state is None:
                 budget.spend_states()
-                target = edges[state][code] = len(edges)
-                edges.append({})
-                accepting.append(False)
-            state = target
-        accepting[state] = True
-    rows = [[(code, code, target) for code, target in sorted(row.items())] for row in edges]
-    return minimise(trim(rows, accepting), budget)
+                budget.spend_edges(len(children))
+                state = known[key] = len(rows)
+                rows.append([(symbol, symbol, target) for symbol, target in children])
+                accepting.append(is_word)
+            path[-1][2].append((code, state))
+
+    previous = ""
+    for text in sorted(set(texts)):
+        common = 0
+        for one, other in zip(text, previous, strict=False):
+            if one != other:
+                break
+            common += 1
+        complete_to(common + 1)
+        budget.spend_edges(len(text) - common)
+        path.extend((ord(character), False, []) for character in text[common:])
+        code, _, children = path[-1]
+        path[-1] = (code, True, children)
+        previous = text
+    complete_to(1)
+    _, accepting[0], children = path[0]
+    rows[0] = [(symbol, symbol, target) for symbol, target in children]
+    return trim(rows, accepting)

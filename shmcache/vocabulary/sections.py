@@ -87,17 +87,6 @@ def pack_sections(magic: bytes, version: int, words: Sequence[int], arrays: Sequ
     return bytes(data)
 
 
-def stored_bytes(buffer: Readable) -> int:
-    """How many bytes of ``buffer`` the byte string at its start has. Raises :class:`SegmentError` where none can be."""
-    view = memoryview(buffer)
-    if len(view) < _HEADER.size:
-        raise SegmentError(f"{len(view)} bytes are too few for a header")
-    total_bytes: int = _HEADER.unpack_from(view)[3]
-    if total_bytes > len(view):
-        raise SegmentError(f"truncated: the header says {total_bytes} bytes, there are {len(view)}")
-    return total_bytes
-
-
 def unpack_sections(
     buffer: Readable, magic: bytes, version: int, word_count: int, dtypes: Sequence[npt.DTypeLike]
 ) -> tuple[tuple[int, ...], tuple[npt.NDArray[Any], ...]]:

@@ -86,6 +86,20 @@ BASIC = [
     Case("schema", schema(POINT), ('{"x":1}', '{"x": 1, "y": 2}'), ("{}", '{"y": 1}', '{"x": 1, "z": 2}', "1")),
     Case("schema true", schema(True), ("1", '[1, {"a": "b"}]', "null"), ("", "[")),
     Case("short whitespace", schema(POINT, max_whitespace_cnt=1), ('{"x":1}', '{ "x": 1}'), ('{  "x": 1}',)),
+    Case(
+        "schema with exclusions",
+        schema({"type": "object", "properties": {"a": {"type": "string"}, "b<": {}}}, excludes=["<"]),
+        ('{"a": "x"}', "{}"),
+        ('{"a": "<"}', '{"b<": 1}'),
+    ),
+    Case(
+        "a pattern with exclusions",
+        schema({"type": "string", "pattern": "^.$"}, excludes=["<"]),
+        ('"x"',),
+        ('"<"', '"xx"'),
+        ('"<"',),
+        "documented: XGrammar does not look for excluded texts where there is a pattern",
+    ),
     Case("regex", regex("a|b+"), ("a", "bb"), ("", "ab")),
     Case("anchored regex", regex("^a$"), ("a",), ("aa", "")),
     Case("grammar", ebnf('root ::= "a" x | x\nx ::= "b"'), ("ab", "b"), ("a", "")),
@@ -250,4 +264,54 @@ TRIGGERED = [
     ),
 ]
 
-CASES = [*BASIC, *COMPOSED, *TAGS, *TRIGGERED]
+MARK = '<|"|>'
+GEMMA = {
+    "type": "object",
+    "properties": {
+        "a": {"type": "string"},
+        "b": {"type": "object", "properties": {"c": {"enum": ["x y", 1]}}, "required": ["c"]},
+        "d-e": {"type": "array", "items": {"type": "string", "pattern": "^q+$"}},
+    },
+}
+
+MARKED = [
+    Case(
+        "objects without quotes",
+        schema(GEMMA, style="gemma"),
+        (
+            "{}",
+            f'{{a:{MARK}x "y" \\n\n<|{MARK}}}',
+            f"{{ a : {MARK}{MARK} , b: {{c:1}} }}",
+            f"{{b:{{c:{MARK}x y{MARK}}},d-e:[{MARK}q{MARK}, {MARK}qq{MARK}]}}",
+        ),
+        (
+            f"{{a:{MARK}{MARK}{MARK}}}",
+            '{a:"x"}',
+            f'{{"a":{MARK}x{MARK}}}',
+            "{b:{}}",
+            f"{{b:{{c:{MARK}x{MARK}}}}}",
+            f"{{d-e:[{MARK}{MARK}]}}",
+            f"{{z:{MARK}{MARK}}}",
+        ),
+    ),
+    Case(
+        "any value without quotes",
+        schema(True, style="gemma"),
+        ("1", "null", f"{MARK}a{MARK}", f"{{a_1:[{{b:true}}, {MARK}{MARK}]}}"),
+        ('"a"', '{"a":1}', "{:1}", f"{MARK}a"),
+    ),
+    Case(
+        "further names without quotes",
+        schema({"type": "object", "properties": {"a": {}}, "additionalProperties": {"type": "integer"}}, style="gemma"),
+        ("{b:1}", "{a:1,b:2,c:3}"),
+        ("{b:null}", "{b:1,a:1}", "{b b:1}"),
+    ),
+    Case(
+        "exclusions between marks",
+        schema({"type": "object", "properties": {"a": {"type": "string"}}}, style="gemma", excludes=["x"]),
+        (f"{{a:{MARK}y{MARK}}}",),
+        (f"{{a:{MARK}x{MARK}}}",),
+    ),
+]
+
+CASES = [*MARKED, *BASIC, *COMPOSED, *TAGS, *TRIGGERED]

@@ -113,3 +113,12 @@ def test_an_excluded_token_triggers_nothing() -> None:
     expression = token_dispatch([(7, Literal(b"x"))], is_loop=True, exclude_tokens=(7,))
     assert isinstance(expression, Graph)
     assert [item for _, item, _ in expression.edges if item == Literal(b"x")] == []
+
+
+def test_ten_thousand_tokens_are_dispatched_quickly() -> None:
+    count = 10_000
+    rules: list[tuple[int | str, Expression]] = [(number, Literal(b"x")) for number in range(count)]
+    expression = token_dispatch(rules, is_loop=True, exclude_tokens=range(count // 2, 2 * count))
+    assert isinstance(expression, Graph)
+    assert len(expression.edges) == count + 2
+    assert Tokens(tuple(range(2 * count)), is_excluded=True) in {item for _, item, _ in expression.edges}

@@ -140,3 +140,9 @@ def test_malformed(schema: Any) -> None:
     with pytest.raises(SourceError) as caught:
         grammar_of(schema)
     assert caught.value.pointer == "/" + next(iter(schema))
+
+
+def test_an_object_that_needs_a_member_and_admits_none_is_not_the_empty_one() -> None:
+    needing = {"not": {"patternProperties": {"[ab]": {"type": "integer"}}}}
+    closed = {"properties": {"c": True}, "additionalProperties": False, "propertyNames": {"pattern": "[abd]"}}
+    check({"anyOf": [{"type": "null"}, {"allOf": [needing, closed]}]}, [None], [{}, {"c": 1}, {"a": "x"}])

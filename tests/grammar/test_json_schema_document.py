@@ -102,7 +102,9 @@ def test_siblings_of_references_by_draft() -> None:
         assert [(warning.feature, warning.pointer) for warning in grammar.warnings] == [("$ref", "/properties/a/$ref")]
 
 
-@pytest.mark.parametrize("reference", ["x.json", "http://json-schema.org/draft-07/schema#", "//x", "#/a#b"])
+@pytest.mark.parametrize(
+    "reference", ["x.json", "http://json-schema.org/draft-03/schema#x", "//x", "#/a#b", "http://json-schema.org/x"]
+)
 def test_other_documents_are_not_retrieved(reference: str) -> None:
     with pytest.raises((UnsupportedError, SourceError)) as caught:
         grammar_of({"$ref": reference})

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import random
+import unicodedata
 import uuid
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shmcache.grammar.json_schema.formats import KNOWN, SUPPORTED, UNSUPPORTED, format_automaton
-from tests.grammar.json_schema_cases import check
+from shmcache.errors import UnsupportedError
+from shmcache.grammar.json_schema.formats import SUPPORTED, format_automaton, outer_automaton
+from shmcache.grammar.json_schema.regex_format import FLAT
+from shmcache.grammar.regex import parse_regex
+from shmcache.limits import Budget
+from shmcache.regular.dfa import Dfa
+from shmcache.regular.operations import subtract
+from tests.grammar.json_schema_cases import admits, check
 
 CASES: dict[str, tuple[list[str], list[str]]] = {
     "date": (
@@ -38,6 +46,26 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
     "hostname": (
         ["a", "1host", "a-b.c", "ab--cd.e", "a" * 63 + ".com", ".".join(["a" * 31] * 7), ".".join(["a" * 15] * 15)],
         ["", ".", "a.", ".a", "-a", "a-", "a_b", "a" * 64, "xn--x", "XN--x.org", ".".join(["a" * 63] * 4), "a\n"],
+    ),
+    "idn-hostname": (
+        ["실례.테스트", "a", "ß-д.例", "Ab-c.de", "ひらカタ", "a" * 63, "xn-x"],
+        ["", "é.", "xn--x", "ab--é", "-é", "é-", "É", "a b", "ש", "é" * 10, "\u3002", "a\u30fbb", "\u302eab", "ab--c"],
+    ),
+    "regex": (
+        [
+            "([abc])+\\s+$",
+            "a|b|",
+            "(?:a*?)",
+            "[^\\]]",
+            "[a-z\\d_-]",
+            "a{2,10}",
+            "[]",
+            "é",
+            "",
+            "^\\(\\.x{3}$",
+            "a{1,2}?",
+        ],
+        ["^(abc]", "a)", "(a", "[a", "a**", "^*", "{", "a{3,2}", "\\a", "[z-a]", "[\\w-.]", "(?P<n>a)", "(?i)a", "\\"],
     ),
     "ipv4": (["0.0.0.0", "255.249.99.1"], ["256.0.0.1", "1.2.3", "01.2.3.4", "1.2.3.4.5", "1.2.3.4 "]),
     "ipv6": (
@@ -106,10 +134,42 @@ def test_every_format(name: str) -> None:
         assert not has_format(name, text), text
 
 
-def test_the_formats_of_the_standard_are_enforced_or_refused() -> None:
-    assert KNOWN == SUPPORTED | UNSUPPORTED
-    assert not SUPPORTED & UNSUPPORTED
-    assert len(KNOWN) == 19
+def test_the_formats_of_the_standard_are_enforced() -> None:
+    assert len(SUPPORTED) == 19
+
+
+@pytest.mark.parametrize("name", sorted(SUPPORTED))
+def test_every_format_is_within_what_surrounds_it(name: str) -> None:
+    assert subtract(format_automaton(name), outer_automaton(name), Budget()).is_empty
+
+
+BEYOND = {
+    "hostname": ["xn--nxasmq6b", ".".join(["a"] * 40)],
+    "idn-hostname": ["xn--nxasmq6b", "a\u0375\u03b2", "\u05d0\u05f3\u05d1"],
+    "email": ["a@xn--nxasmq6b", "a@[tag:x]"],
+    "idn-email": ["a@xn--nxasmq6b", "a@" + "é" * 20],
+    "time": ["23:29:60-00:30", "22:59:60-01:00"],
+    "date-time": ["1998-12-31T23:29:60-00:30"],
+    "uri-template": ["{=a}", "{!a}"],
+    "regex": ["(?<n>a)\\k<n>", "((a))", "[+-9]"],
+}
+
+
+@pytest.mark.parametrize("name", sorted(BEYOND))
+def test_what_has_the_format_and_is_not_admitted_is_not_without_it(name: str) -> None:
+    """Where a part of a format is admitted, ``not`` admits no more for that."""
+    grammar = check({"anyOf": [{"not": {"format": name}}, {"type": "null"}]}, [None], [1])
+    for text in BEYOND[name]:
+        assert not admits(grammar, text), text
+    without = {"hostname": "a_b", "email": "ab", "idn-email": "ab", "time": "12", "date-time": "12", "idn-hostname": ""}
+    if name in without:
+        assert admits(grammar, without[name])
+
+
+def test_branches_of_which_a_part_of_a_format_is_admitted_exclude_all_of_it() -> None:
+    schema = {"type": "string", "oneOf": [{"format": "hostname"}, {"pattern": "^xn--"}]}
+    check(schema, ["a.b", "xn--_"], ["xn--nxasmq6b"])
+    check({"oneOf": [{"format": "ipv4"}, {"format": "hostname"}], "type": "string"}, ["a.b"], ["1.2.3.4", "_"])
 
 
 def test_automata_stay_small() -> None:
@@ -155,3 +215,59 @@ def test_addresses_are_those_of_the_library(text: str) -> None:
 def test_identifiers(value: uuid.UUID) -> None:
     assert has_format("uuid", str(value))
     assert not has_format("uuid", value.hex)
+
+
+def words_of(automaton: Dfa, count: int, rng: random.Random) -> list[str]:
+    """Random texts of an automaton."""
+    found: list[str] = []
+    while len(found) < count:
+        state, text = 0, ""
+        for _ in range(rng.randint(0, 60)):
+            if not automaton.edges[state]:
+                break
+            low, high, state = rng.choice(automaton.edges[state])
+            text += chr(rng.randint(low, min(high, low + 500)))
+            if automaton.accepting[state] and rng.random() < 0.2:
+                break
+        if automaton.accepting[state]:
+            found.append(text)
+    return found
+
+
+def test_expressions_are_expressions() -> None:
+    """What is admitted as ``regex`` is what the parser of patterns reads, or refuses by name."""
+    rng = random.Random(1)
+    parsed_count = 0
+    flat = parse_regex(FLAT, Budget(), flags="u")
+    for text in words_of(format_automaton("regex"), 200, rng) + words_of(flat, 200, rng):
+        try:
+            parse_regex(text, Budget(), flags="u")
+            parsed_count += 1
+        except UnsupportedError:
+            continue
+    assert parsed_count > 200
+
+
+def test_expressions_nest() -> None:
+    schema = {"type": "string", "format": "regex"}
+    nested = ["((a|b)*(?:c(?=(d))))+?", "(" * 30 + ")" * 30, "", "\\(", "[(]", 'é"']
+    nested.append(r"[c-x]\0\cA\x41\u{1F600}\p{Lu}(?<!a{10,30})")
+    broken = ["(" * 30 + ")" * 29, "((a)", "(a))", "((?=a)*)", "(?)", "(*)", "[c-b]", r"\01", "a{30,10}"]
+    check(schema, nested, [*broken, 1])
+    check({"anyOf": [schema, {"enum": ["(", 5]}]}, ["((a))", "(", 5], [")", 6])
+    check({**schema, "maxLength": 5}, ["(a)b", "[(]"], ["(", "(a)bcd"])
+    check({"type": "object", "propertyNames": {"format": "regex"}}, [{"^a$": 1, "(b)": 2}], [{"(": 1}])
+
+
+def test_labels_beyond_ascii_are_valid_by_rfc_5892() -> None:
+    """Letters that normalisation and case folding leave alone (and two exceptions); A-labels of 63 characters."""
+    rng = random.Random(2)
+    seen: set[str] = set()
+    for name in words_of(format_automaton("idn-hostname"), 2000, rng):
+        for label in name.split("."):
+            seen.update(label if not label.isascii() else "")
+            assert label.isascii() or len(label.encode("punycode")) + len("xn--") <= 63, label
+    for letter in seen - set("ßς-0123456789"):
+        assert unicodedata.category(letter) in ("Ll", "Lo"), letter
+        folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", letter).casefold())
+        assert folded == letter, letter

@@ -56,6 +56,26 @@ CASES: list[tuple[Any, list[Any], list[Any]]] = [
         [["a", "a"], ["b"], ["a", "b", "b"], ["a", "c"]],
     ),
     ({"items": {}, "maxItems": 1, "uniqueItems": True}, [[], [1]], [[1, 2]]),
+    ({"items": {"enum": list(range(12))}, "uniqueItems": True}, [list(range(12)), [11, 0]], [[*range(12), 0], [3, 3]]),
+    # Items that cannot be equal.
+    (
+        {
+            "prefixItems": [{"type": "string"}, INTEGER, {"type": ["object", "null"]}],
+            "maxItems": 3,
+            "uniqueItems": True,
+        },
+        [[], ["a", 1, {"a": 1}], ["a", 1, None]],
+        [[1], ["a", "a"], ["a", 1, None, 2]],
+    ),
+    (
+        {
+            "prefixItems": [{"type": "number", "minimum": 3}, {"type": "number", "maximum": 2}],
+            "items": False,
+            "uniqueItems": True,
+        },
+        [[], [3], [4.5, 1]],
+        [[1], [3, 3]],
+    ),
 ]
 
 
@@ -82,7 +102,7 @@ def test_arrays_that_cannot_be(schema: Any) -> None:
         build_automaton(grammar_of(schema), Budget())
 
 
-@pytest.mark.parametrize("items", [{"type": "string"}, INTEGER, {}, {"enum": list(range(11))}, {"enum": [[1], 2]}])
+@pytest.mark.parametrize("items", [{"type": "string"}, INTEGER, {}, {"enum": list(range(13))}, {"enum": [[1], 2]}])
 def test_distinct_items_of_many_values_are_refused(items: Any) -> None:
     schema = {"properties": {"a": {"type": "array", "items": items, "uniqueItems": True}}}
     with pytest.raises(UnsupportedError) as caught:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shmcache.grammar.json_schema import numbers as numbers_module
 from shmcache.grammar.json_schema.multiples import multiples
 from shmcache.grammar.json_schema.numbers import Numbers, NumberSet, intersect_numbers
 from shmcache.limits import Budget
@@ -169,3 +170,36 @@ def test_many_digits_are_cheap() -> None:
             automaton = Numbers(budget, canonical=True).automaton((record,))
             assert automaton.accepts(str(2**63 - 1).encode())
             assert automaton.state_count < 2000
+
+
+DIVISORS = st.one_of(
+    st.integers(1, 60).map(Decimal),
+    st.integers(1, 400).map(lambda hundredths: Decimal(hundredths) / 100),
+    st.integers(1, 9).map(lambda tens: Decimal(tens * 10)),
+)
+BOUNDS = st.tuples(st.integers(-500, 500), st.sampled_from([1, 10, 100])).map(lambda one: Decimal(one[0]) / one[1])
+BOUNDED_MULTIPLES = st.builds(
+    NumberSet,
+    is_integer=st.booleans(),
+    low=BOUNDS,
+    low_is_open=st.booleans(),
+    high=BOUNDS,
+    high_is_open=st.booleans(),
+    divisors=st.frozensets(DIVISORS, min_size=1, max_size=2),
+    non_divisors=st.sampled_from([frozenset(), frozenset((Decimal(7),))]),
+    excluded=st.sampled_from([frozenset(), frozenset((Decimal(0),))]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(BOUNDED_MULTIPLES, st.booleans())
+def test_few_multiples_between_bounds_are_those_of_the_remainders(numbers: NumberSet, canonical: bool) -> None:
+    listed = Numbers(Budget(), canonical=canonical).automaton((numbers,))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numbers_module, "_LISTED_MAX", -1)
+        assert Numbers(Budget(), canonical=canonical).automaton((numbers,)) == listed
+
+
+def test_multiples_of_large_numbers_between_bounds_need_no_remainders() -> None:
+    schema = {"type": "integer", "multipleOf": 1_000_003, "minimum": 0, "maximum": 10**9}
+    check(schema, [0, 1_000_003, 999 * 1_000_003], [1, 1_000_004, 1_000 * 1_000_003])

@@ -94,6 +94,15 @@ SCHEMAS: st.SearchStrategy[Any] = st.one_of(
     merged(SCALAR_KEYWORDS, APPLICATORS),
     merged(OBJECT_KEYWORDS, APPLICATORS),
 )
+EVALUATING = merged(
+    APPLICATORS,
+    OBJECT_KEYWORDS,
+    optional("prefixItems", st.lists(MAYBE_SCHEMA, min_size=1, max_size=2)),
+    optional("contains", MAYBE_SCHEMA),
+    st.sampled_from(["unevaluatedProperties", "unevaluatedItems"]).flatmap(
+        lambda keyword: st.sampled_from([False, {"type": "integer"}]).map(lambda value: {keyword: value})
+    ),
+)
 DOCUMENTS = st.builds(
     lambda root, one, two: {
         **(root if isinstance(root, dict) else {"allOf": [root]}),
@@ -154,6 +163,11 @@ def admitted(grammar: Any, instance: Any) -> bool:
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
 @given(DOCUMENTS, st.randoms(use_true_random=False))
 def test_agreement_with_jsonschema(document: Any, rng: random.Random) -> None:
+    agree(document, rng)
+
+
+def agree(document: Any, rng: random.Random) -> None:
+    """Asserts that random instances are judged as ``jsonschema`` judges them."""
     source = Source.json_schema(document, strict_mode=False)
     try:
         grammar = source.grammar(Budget())
@@ -173,6 +187,31 @@ def test_agreement_with_jsonschema(document: Any, rng: random.Random) -> None:
         compact = json.dumps(instance, separators=(",", ":"), ensure_ascii=False).encode()
         assert is_valid or not recognises(grammar, compact), instance
         assert admitted(grammar, instance) == is_valid, instance
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.tuples(EVALUATING, SCHEMAS, SCHEMAS), st.randoms(use_true_random=False))
+def test_what_is_unevaluated_agrees_with_jsonschema(schemas: tuple[Any, Any, Any], rng: random.Random) -> None:
+    root, one, two = schemas
+    agree({**root, "$defs": {"one": one, "two": two}}, rng)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(DOCUMENTS | EVALUATING, st.randoms(use_true_random=False))
+def test_members_in_any_order_agree_with_jsonschema(document: Any, rng: random.Random) -> None:
+    """With ``any_order`` there is no order to be searched for."""
+    document = {"$defs": {"one": True, "two": {"type": "object"}}, **document}
+    try:
+        grammar = Source.json_schema(document, strict_mode=False, any_order=True).grammar(Budget())
+    except (UnsupportedError, SourceError):
+        return
+    validator = jsonschema.Draft202012Validator(document)
+    for _ in range(12):
+        instance = instance_for(document, document, rng)
+        if isinstance(instance, dict):
+            names = rng.sample(list(instance), len(instance))
+            instance = {name: instance[name] for name in names}
+        assert recognises(grammar, json.dumps(instance).encode()) == validator.is_valid(instance), instance
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))

@@ -368,8 +368,9 @@ def test_the_older_interface_is_the_older_form() -> None:
     assert Source.structural_tag(STRUCTURES, ["<f="]) == older
     as_text = [{**one, "schema": json.dumps(one["schema"])} for one in STRUCTURES]
     assert Source.structural_tag(as_text, ("<f=",)) == older
-    with pytest.raises(SourceError):
-        Source.structural_tag(STRUCTURES, "<f=")
+    for triggers in ("<f=", 1.5):
+        with pytest.raises(SourceError):
+            Source.structural_tag(STRUCTURES, triggers)  # type: ignore[arg-type]
 
 
 def test_the_older_form_is_the_same_grammar_as_the_newer() -> None:

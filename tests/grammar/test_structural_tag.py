@@ -10,7 +10,7 @@ import pytest
 from shmcache.errors import LimitError, SourceError, UnsupportedError
 from shmcache.grammar.ir import Grammar, Reference
 from shmcache.grammar.key import Source
-from shmcache.limits import SCHEMA_DEPTH_MAX, Budget
+from shmcache.limits import FORMAT_DEPTH_MAX, SCHEMA_DEPTH_MAX, Budget
 from shmcache.matcher.matcher import GrammarMatcher
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.grammar import structural_tag_cases as make
@@ -160,10 +160,10 @@ ERRORS: list[tuple[Any, type[Exception], str]] = [
     ({"structures": [{"begin": "<", "schema": {}, "end": ""}], "triggers": []}, SourceError, "/triggers"),
     ({"structures": [{"begin": "<", "schema": {}, "end": ""}]}, SourceError, ""),
     ({"structures": {}, "triggers": ["<"], "format": {}}, SourceError, "/format"),
-    ({"format": make.schema({}, style="gemma")}, UnsupportedError, "/format/style"),
+    ({"format": make.schema({}, style="cohere_xml")}, UnsupportedError, "/format/style"),
     ({"format": make.ebnf("start: a", syntax="lark")}, UnsupportedError, "/format/syntax"),
     ({"format": make.regex(r"(a)\1")}, UnsupportedError, "/format/pattern"),
-    ({"format": make.schema({"$dynamicRef": "#a"})}, UnsupportedError, "/format/json_schema/$dynamicRef"),
+    ({"format": make.schema({"$dynamicRef": "x#a"})}, UnsupportedError, "/format/json_schema/$dynamicRef"),
 ]
 
 
@@ -183,9 +183,9 @@ def nested(depth: int, kind: str) -> Format:
 
 
 @pytest.mark.parametrize("kind", ["optional", "star", "plus", "repeat", "tag"])
-def test_formats_nest_as_deep_as_documents(kind: str, small_vocabulary: Vocabulary) -> None:
-    assert compiled(grammar_of(nested(SCHEMA_DEPTH_MAX - 2, kind)), small_vocabulary)
-    for depth in (SCHEMA_DEPTH_MAX, 100_000):
+def test_formats_nest_to_a_limit(kind: str, small_vocabulary: Vocabulary) -> None:
+    assert compiled(grammar_of(nested(FORMAT_DEPTH_MAX - 1, kind)), small_vocabulary)
+    for depth in (FORMAT_DEPTH_MAX, SCHEMA_DEPTH_MAX - 2, 100_000):
         with pytest.raises(LimitError) as caught:
             grammar_of(nested(depth, kind))
         assert caught.value.limit == "depth"

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from shmcache.errors import SourceError
+from shmcache.errors import ShmCacheError, SourceError
 from shmcache.grammar.key import Source
 from shmcache.limits import Budget
 from shmcache.matcher.matcher import GrammarMatcher
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.grammar import structural_tag_cases as make
 from tests.grammar.structural_tag_cases import CASES, Case, Format
+from tests.grammar.tool_call_style_cases import CASES as STYLE_CASES
 from tests.matcher.support import allowed, compiled_or_none
 from tests.reference.grammar_recogniser import recognises
 from tests.reference.structural_tags import admits
@@ -99,10 +100,12 @@ def _texts(rng: random.Random, tag_format: Format, count: int) -> list[str]:
     return ["".join(rng.choice(pieces) for _ in range(rng.randint(0, 5)))[:9] for _ in range(count)]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+OF_TEXT = [case for case in CASES if not any(kind in str(case.format) for kind in ("json_schema", "'grammar'"))]
+"""The reference knows no other languages."""
+
+
+@pytest.mark.parametrize("case", OF_TEXT, ids=lambda case: case.name)
 def test_the_reference_agrees_with_the_table(case: Case) -> None:
-    if any(kind in str(case.format) for kind in ("json_schema", "'grammar'")):
-        pytest.skip("the reference reads formats of text only")
     for text in case.accepted:
         assert admits(case.format, text), text
     for text in case.rejected:
@@ -149,3 +152,48 @@ def test_masks_of_random_tags_are_those_of_the_reference(seed: int) -> None:
             chosen = rng.choice(legal)
             assert matcher.accept_token(chosen)
             text += VOCABULARY.token_bytes(chosen)
+
+
+NONSENSE: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    "",
+    "a",
+    [],
+    [[]],
+    ["a"],
+    {},
+    {"type": "tag"},
+    {"type": "token", "token": 1},
+]
+
+
+def _broken(rng: random.Random, value: Any) -> Any:
+    """The document with one part, or more, replaced, left out, renamed or put twice."""
+    if rng.random() < 0.08:
+        return rng.choice(NONSENSE)
+    match value:
+        case dict():
+            members = [(name, _broken(rng, one)) for name, one in value.items() if rng.random() > 0.04]
+            return {("x" if rng.random() < 0.02 else name): one for name, one in members}
+        case list():
+            return [_broken(rng, one) for one in value for _ in range(rng.choice((1,) * 20 + (0, 2)))]
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_broken_documents_give_typed_errors(seed: int) -> None:
+    rng = random.Random(seed)
+    refused = 0
+    for _ in range(60):
+        case = rng.choice([*CASES, *STYLE_CASES])
+        document = _broken(rng, {"type": "structural_tag", "format": case.format})
+        try:
+            Source.structural_tag(document).grammar(Budget(states_max=20_000))
+        except ShmCacheError:
+            refused += 1
+    assert 20 < refused < 60

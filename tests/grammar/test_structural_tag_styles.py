@@ -8,7 +8,7 @@ import pytest
 
 from shmcache.errors import SourceError, UnsupportedError
 from shmcache.grammar.ir import Grammar
-from shmcache.grammar.json_schema.styles import STYLES, UNSUPPORTED_STYLES
+from shmcache.grammar.json_schema.styles import MARKS, STYLES, UNSUPPORTED_STYLES
 from shmcache.grammar.key import Source
 from shmcache.limits import Budget
 from shmcache.matcher.matcher import GrammarMatcher
@@ -39,7 +39,7 @@ def grammar_of(document: Any, **more: Any) -> Grammar:
 
 
 def test_every_style_is_tested_or_refused() -> None:
-    assert STYLES.keys() == {"json", *WRITERS}
+    assert STYLES.keys() == {"json", *MARKS, *WRITERS}
     for style in UNSUPPORTED_STYLES:
         with pytest.raises(UnsupportedError) as caught:
             grammar_of({}, style=style)
@@ -147,3 +147,10 @@ def test_objects_inside_are_json_in_every_style() -> None:
         grammar = grammar_of(document, style=style)
         assert recognises(grammar, written(style, [("next", '{"v": 1, "next": {}}', "object")]).encode())
         assert not recognises(grammar, written(style, [("next", written(style, [("v", "1")]), "object")]).encode())
+
+
+def test_names_that_need_quotes_are_refused_where_there_are_none() -> None:
+    for name in ("a b", "a:b", "", "a,b", "a}"):
+        with pytest.raises(UnsupportedError) as caught:
+            grammar_of(obj(b=obj(**{name: INTEGER})), style="gemma")
+        assert caught.value.feature == "name without quotes"

@@ -10,6 +10,7 @@ from shmcache.grammar.ebnf import ebnf_grammar
 from shmcache.grammar.whole_tokens import with_token_ids
 from shmcache.limits import Budget
 from shmcache.matcher.matcher import GrammarMatcher
+from shmcache.rows.rule_walker import RuleWalker
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.matcher.support import allowed, compiled, compiled_or_none
 from tests.reference.grammars import random_vocabulary
@@ -111,3 +112,26 @@ def test_a_tool_call_in_free_text() -> None:
     assert matcher.accept_token(9)
     assert matcher.accept_token(10)
     assert allowed(matcher, len(tokens)) == set(range(len(tokens)))
+
+
+def test_few_states_are_walked_in_full(monkeypatch: pytest.MonkeyPatch, small_vocabulary: Vocabulary) -> None:
+    """Within a trigger the row is that of free text but for a few tokens, though the rule calls others."""
+    walked: list[int] = []
+    walk = RuleWalker._walk
+
+    def counting_walk(walker: RuleWalker, state: int) -> object:
+        walked.append(state)
+        return walk(walker, state)
+
+    monkeypatch.setattr(RuleWalker, "_walk", counting_walk)
+    pairs = ", ".join(f'("<function={number * 7919:06}>", r)' for number in range(100))
+    tested = ebnf_grammar(f'root ::= TagDispatch({pairs})\nr ::= "{{" [^}}]* "}}"', "root", Budget())
+    grammar = compiled(tested, small_vocabulary)
+    assert grammar.image.automaton.state_count > 300
+    assert grammar.image.automaton.call_rule.size
+    assert len(walked) < 30
+    matcher = GrammarMatcher(grammar)
+    for text in ("a <function", "=007919", ">", "{", "}"):
+        assert matcher.accept_string(text)
+        accepted = {number for number in range(small_vocabulary.width) if matcher.fork().accept_token(number)}
+        assert allowed(matcher, small_vocabulary.width) == accepted

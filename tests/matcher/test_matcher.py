@@ -277,6 +277,34 @@ def test_reset_begins_anew() -> None:
         matcher.rollback()
 
 
+def test_tokens_that_are_not_utf8_are_bytes_like_any_others() -> None:
+    tokens = [b"\xc3", b"\xa9", b"\xe2\x82", b"\xac", b"a\xc3", b"\xff", b"\xa9\xe2", b"</s>"]
+    vocabulary = Vocabulary(tokens, stop_token_ids=[7])
+    matcher = GrammarMatcher(compiled(grammar(Repeat(Characters(CodePoints.of("aé€")), 1, None)), vocabulary))
+    assert allowed(matcher, 8) == {0, 2, 4}
+    assert matcher.accept_token(4)
+    assert allowed(matcher, 8) == {1, 6}, "within a character the text may not end"
+    assert not matcher.accept_token(7)
+    assert matcher.accept_token(6)
+    assert allowed(matcher, 8) == set(), "no token goes on with the second byte alone"
+    assert matcher.accept_string(b"\x82")
+    assert matcher.accept_token(3)
+    assert allowed(matcher, 8) == {0, 2, 4, 7}
+    no_text = GrammarMatcher(compiled(grammar(Sequence((Literal(b"\xff"), A))), vocabulary))
+    assert allowed(no_text, 8) == {5}
+
+
+@pytest.mark.parametrize("width", [1, 31, 32, 33, 40, 63, 64, 65, 100])
+def test_vocabularies_wider_and_narrower_than_their_tokens(width: int) -> None:
+    """Every token below the width is a way on, none beyond it is, and no bit is set where there is no token."""
+    vocabulary = Vocabulary([b"a"] * 40, width=width)
+    matcher = GrammarMatcher(compiled(grammar(Repeat(A, 0, None)), vocabulary))
+    below = set(range(min(width, 40)))
+    for surplus_words in range(3):
+        assert allowed(matcher, width, surplus_words) == below
+    assert {token for token in range(-1, 140) if matcher.fork().accept_token(token)} == below
+
+
 def test_the_empty_text_alone() -> None:
     matcher = GrammarMatcher(compiled(grammar(Sequence(())), VOCABULARY))
     assert allowed(matcher, WIDTH) == {STOP, TURN}

@@ -30,7 +30,7 @@ def test_every_slot_and_row_has_words_of_its_own(cache: Cache) -> None:
     for slot in range(slots):
         cache.recency.touch(slot, slot + 1)
     for row in range(cache.recency.row_count):
-        cache.recency.row(row)[layout.ROW_HITS] = 1000 + row
+        cache.recency.row(row)[layout.ROW_HOST_HITS] = 1000 + row
     assert [cache.recency.last_used_ns(slot, 1 << 40) for slot in range(slots)] == list(range(1, slots + 1))
     assert [cache.recency.counts(row).hits for row in range(8)] == list(range(1000, 1008))
 

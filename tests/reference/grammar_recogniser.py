@@ -20,10 +20,12 @@ from shmcache.grammar.ir import (
     Grammar,
     Graph,
     Literal,
+    Metered,
     Reference,
     Regular,
     Repeat,
     Sequence,
+    Tokens,
 )
 from shmcache.regular.dfa import Dfa
 
@@ -102,6 +104,8 @@ class _Chart:
                 return self._repeat_ends(expression, start)
             case Graph():
                 return self._graph_ends(expression, start)
+            case Tokens() | Metered():
+                raise AssertionError("what whole tokens spell depends on a vocabulary")
 
     def _after(self, item: Expression, places: frozenset[int]) -> frozenset[int]:
         """Where ``item`` may end when it begins at any of ``places``."""

@@ -79,6 +79,15 @@ class Walker:
         entries, ended = self._configurations[configuration]
         return bool(entries) or ended
 
+    def is_whole(self, configuration: int) -> bool:
+        """Whether the text may end here."""
+        return self._configurations[configuration][1]
+
+    def next_bytes(self, configuration: int) -> list[int]:
+        """Of each run of bytes that may follow, the first."""
+        entries, _ = self._configurations[configuration]
+        return sorted({low for state, _ in entries for low, _, _ in self._edges(state)})
+
     def accepts(self, data: bytes) -> bool:
         """Whether ``data`` is a whole text."""
         return self._configurations[self.advance(self.start, data)][1]

@@ -19,7 +19,10 @@ from shmcache_tools.own_manager import own_manager
 from tests.conftest import stop_process
 from tests.tools.support import BYTES, STATS_SHAPE, check_columns, check_shape, command, document, invoke, run
 
-WITHOUT_A_CACHE = ("status", "ls", "show 00", "evict 00", "clear", "verify", "gc")
+WITHOUT_A_CACHE = (
+    *("status", "top", "ls", "show 00", "evict 00", "clear", "metrics", "verify", "gc"),
+    "warm /dev/null --vocabulary bytes",
+)
 PATTERNS = ("ab*c", "x{3}", "[0-9]+")
 
 
@@ -68,6 +71,11 @@ def test_no_command_shows_the_help() -> None:
         ["serve", "--limit-bytes", "plenty"],
         ["serve", "--workers", "0"],
         ["demo", "--seed", "x"],
+        ["show"],
+        ["top", "--interval", "0"],
+        ["warm"],
+        ["check", "a.unknown"],
+        ["ls", "--larger-than", "much"],
     ],
 )
 def test_wrong_usage(arguments: list[str]) -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,11 +20,12 @@ from shmcache.memory import lease
 from shmcache.memory.control import open_control_writer
 from shmcache.memory.layout import FILLING_BYTES
 from shmcache.memory.names import Namespace, object_path
-from shmcache_tools import host_checks
+from shmcache_tools import host_checks, kernel_checks, manager_checks, session_checks
 from shmcache_tools.host_checks import Report, check_host
+from shmcache_tools.kernel_checks import PROBES, Probe, check_kernel
 from shmcache_tools.leftovers import leftovers
 from shmcache_tools.own_manager import own_manager
-from tests.tools.support import BYTES, check_columns, document, invoke, run
+from tests.tools.support import BYTES, check_columns, document, invoke, run, serving
 
 
 def found_by(check: Callable[[Report, Namespace], None], namespace: Namespace) -> list[str]:
@@ -50,12 +56,15 @@ def test_this_host_has_every_fact(namespace: str) -> None:
         "namespace",
         "process limits",
         "kernel",
+        "processor",
+        "login sessions",
         "cache",
         "other caches of this user",
     ]
     assert report.facts["namespace"]["uid"] == os.geteuid()
     assert report.facts["versions"]["shmcache"]
-    assert report.facts["kernel"] == {"file_leases": True}
+    assert set(report.facts["kernel"].values()) == {True}
+    assert report.facts["processor"]["lock_free_lookup"] is True
     assert report.facts["cache"] == {"exists": False}
 
 
@@ -124,14 +133,151 @@ def test_a_tight_cgroup(names: Namespace, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_tight_process_limits(names: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = {resource.RLIMIT_NOFILE: 256, resource.RLIMIT_FSIZE: 1 << 20, resource.RLIMIT_AS: 1 << 30}
+    limits = {
+        resource.RLIMIT_NOFILE: 256,
+        resource.RLIMIT_NPROC: 100,
+        resource.RLIMIT_FSIZE: 1 << 20,
+        resource.RLIMIT_AS: 1 << 30,
+    }
+    codes = ["NOFILE_LOW", "NPROC_LOW", "FILE_SIZE_LIMITED", "MEMORY_LIMITED"]
     monkeypatch.setattr(host_checks.resource, "getrlimit", lambda number: (limits[number], -1))
-    assert found_by(host_checks.check_limits, names) == ["NOFILE_LOW", "FILE_SIZE_LIMITED", "MEMORY_LIMITED"]
+    assert found_by(host_checks.check_limits, names) == codes
 
 
 def test_no_leases(names: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lease, "leases_work", lambda _: False)
-    assert found_by(host_checks.check_lease, names) == ["LEASE"]
+    assert found_by(check_kernel, names) == ["LEASE"]
+
+
+@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.name)
+def test_what_a_kernel_does_not_give(names: Namespace, monkeypatch: pytest.MonkeyPatch, probe: Probe) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(
+        kernel_checks, "PROBES", [replace(one, works=refuse) if one is probe else one for one in PROBES]
+    )
+    assert found_by(check_kernel, names) == [probe.code]
+
+
+@pytest.mark.parametrize(("machine", "remedy"), [("aarch64", "pip install numba"), ("riscv64", "use x86-64 or ARM64")])
+def test_a_processor_without_ordered_words(monkeypatch: pytest.MonkeyPatch, machine: str, remedy: str) -> None:
+    monkeypatch.setattr(kernel_checks, "LOCK_FREE", False)
+    monkeypatch.setattr(kernel_checks.platform, "machine", lambda: machine)
+    report = Report()
+    kernel_checks.check_ordering(report)
+    (finding,) = report.findings
+    assert finding.code == "NOT_LOCK_FREE"
+    assert finding.remedy.startswith(remedy)
+
+
+def logind(root: Path, **files: str) -> Path:
+    """A system with logind, and its configuration; ``etc`` is the main file, others are drop-ins."""
+    (root / "run/systemd/seats").mkdir(parents=True)
+    for name, text in files.items():
+        path = root / ("etc/systemd/logind.conf" if name == "etc" else f"etc/systemd/logind.conf.d/{name}.conf")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("files", "value"),
+    [
+        ({}, "yes"),
+        ({"etc": "[Login]\n#RemoveIPC=no\n"}, "yes"),
+        ({"etc": "[Login]\nRemoveIPC=no\n"}, "no"),
+        ({"etc": "[Other]\nRemoveIPC=no\n"}, "yes"),
+        ({"etc": "[Login]\nRemoveIPC=no\n", "a": "[Login]\nRemoveIPC = yes"}, "yes"),
+        ({"b": "[Login]\nRemoveIPC=off", "a": "[Login]\nRemoveIPC=yes"}, "no"),
+    ],
+)
+def test_what_logind_is_told(tmp_path: Path, files: dict[str, str], value: str) -> None:
+    assert session_checks.remove_ipc(logind(tmp_path, **files)) == value
+
+
+def test_whose_shared_memory_logind_removes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHMCACHE_SHM_DIRECTORY", "/dev/shm")
+
+    def codes(uid: int, root: Path) -> list[str]:
+        report = Report()
+        session_checks.check_session(report, Namespace.of("x", uid=uid), root)
+        return [finding.code for finding in report.findings]
+
+    none, root = tmp_path / "none", logind(tmp_path / "some")
+    assert codes(64_123, none) == []
+    assert codes(64_123, root) == ["REMOVE_IPC"]
+    assert codes(7, root) == [], "a system user"
+    (root / "var/lib/systemd/linger").mkdir(parents=True)
+    (root / "var/lib/systemd/linger/64123").touch()
+    assert codes(64_123, root) == []
+    (root / "var/lib/systemd/linger/64123").unlink()
+    monkeypatch.setenv("SHMCACHE_SHM_DIRECTORY", str(tmp_path))
+    assert codes(64_123, root) == [], "logind looks into /dev/shm only"
+
+
+def test_a_limit_that_cannot_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    with own_manager("test", workers=1, limit_bytes=1 << 40) as names:
+        monkeypatch.setattr(host_checks.settings, "cgroup_headroom_bytes", lambda: 1 << 30)
+        assert found_by(host_checks.check_cache, names) == ["LIMIT_ABOVE_CGROUP", "LIMIT_ABOVE_SHM"]
+    with own_manager("test", workers=1, limit_bytes=-1) as names:
+        assert found_by(host_checks.check_cache, names) == ["LIMIT_NONE"]
+        monkeypatch.undo()
+        headroom_is_limited = host_checks.settings.cgroup_headroom_bytes() < 1 << 60
+        assert found_by(host_checks.check_cache, names) == (["LIMIT_NONE"] if headroom_is_limited else [])
+
+
+def test_a_manager_that_does_not_answer(namespace: str) -> None:
+    with serving(namespace, "--limit-bytes", "16MiB") as process:
+        names = Namespace.of(namespace)
+        assert found_by(host_checks.check_cache, names) == []
+        process.send_signal(signal.SIGSTOP)
+        report = Report()
+        host_checks.check_cache(report, names)
+        assert [(one.code, one.remedy) for one in report.findings] == [("MANAGER_SILENT", f"kill -CONT {process.pid}")]
+        process.send_signal(signal.SIGCONT)
+        names.socket_path.unlink()
+        assert found_by(host_checks.check_cache, names) == ["SOCKET_MISSING"]
+
+
+def test_a_manager_that_has_hardly_a_descriptor_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    with own_manager("test", workers=1, limit_bytes=16 << 20) as names:
+        facts = manager_checks.descriptors_of(os.getpid())
+        assert 0 < facts["open_files"] <= facts["open_files_max"]
+        monkeypatch.setattr(manager_checks, "descriptors_of", lambda _: {"open_files": 9, "open_files_max": 10})
+        assert found_by(host_checks.check_cache, names) == ["MANAGER_DESCRIPTORS"]
+
+
+def test_a_process_that_is_gone() -> None:
+    assert manager_checks.descriptors_of(1 << 30) == {}
+    assert manager_checks.process_state(1 << 30) is None
+    assert manager_checks.process_state(os.getpid()) in ("R", "S")
+
+
+BAD_SET_UP = """
+mount -t tmpfs -o size=64m,mode=1777 shmcache "$1" && touch "$1/shmc-0123456789-0000000000000001-1" &&
+ulimit -n 200 && ulimit -v 3000000 && SHMCACHE_SHM_DIRECTORY="$1" exec "$2" -m shmcache_tools.main doctor --json
+"""
+
+
+def test_a_host_that_is_set_up_badly(tmp_path: Path) -> None:
+    """64 MB as Docker gives them, tight limits, a segment that nobody owns: each is named, with what to do."""
+    unshare = ["unshare", "--mount", "--propagation", "private"]
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("no mounts of one's own")
+    command = [*unshare, "sh", "-c", BAD_SET_UP, "sh", str(tmp_path), sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if "mount:" in done.stderr:
+        pytest.skip(f"no tmpfs may be mounted here: {done.stderr.strip()}")
+    assert done.returncode == 6, done.stderr
+    found = {finding["code"]: finding["remedy"] for finding in document(done.stdout)["findings"]}
+    assert {"SHM_SMALL", "NOFILE_LOW", "MEMORY_LIMITED", "LEFTOVER"} <= found.keys()
+    assert "--shm-size" in found["SHM_SMALL"]
+    assert found["LEFTOVER"] == f"rm {tmp_path}/shmc-0123456789*"
+    assert found["NOFILE_LOW"].startswith("ulimit -n")
 
 
 def test_a_directory_that_others_may_enter(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from shmcache.client import connect
+from shmcache.errors import UnsupportedError
 from shmcache.memory.names import Namespace
 from shmcache_tools.leftovers import own_objects
 from shmcache_tools.shared_stats import open_view
@@ -65,3 +66,31 @@ def test_there_is_one_manager_of_a_namespace(namespace: str) -> None:
 def test_a_silent_log_unless_asked(namespace: str) -> None:
     with serving(namespace):
         assert run("status", "--namespace", namespace).stderr == ""
+
+
+def test_its_log_as_objects(namespace: str) -> None:
+    """Of the manager and of its workers: each line is one, with the key's beginning, the code, the durations."""
+    with serving(namespace, "--log-format", "json", "--limit-bytes", "32MiB") as process:
+        with connect(BYTES, namespace, autostart=False) as cache:
+            key = cache.compile_regex("ab*c").key.hex()
+            with pytest.raises(UnsupportedError):
+                cache.compile_regex("(?<=a)b")
+            cache.clear_cache()
+        run("warm", "/dev/null", "-n", namespace, "--vocabulary", "bytes")
+        _, log = ended(process, signal.SIGTERM)
+    lines = [document(line) for line in log.splitlines()]
+    assert all({"time", "level", "logger", "pid", "message"} <= line.keys() for line in lines)
+    ends = [line for line in lines if line.get("tier") == "grammar"]
+    assert [(line["outcome"], line.get("code")) for line in ends] == [("succeeded", None), ("refused", "UNSUPPORTED")]
+    assert ends[0]["key"] == key[:16]
+    assert 0 < ends[0]["seconds"] <= ends[0]["waited_seconds"]
+    (serves,) = [line for line in lines if "serving" in line["message"]]
+    assert (serves["namespace"], serves["limit_bytes"]) == (namespace, 32 << 20)
+    (cleared,) = [line for line in lines if "opened by" in line["message"]]
+    assert cleared["generation"] == 2
+    assert "ab*c" not in log, "no source is logged"
+
+
+def test_the_log_format_is_a_setting(namespace: str) -> None:
+    assert run("serve", "--namespace", namespace, SHMCACHE_LOG_FORMAT="xml").returncode == 2
+    assert run("serve", "--namespace", namespace, "--log-format", "xml").returncode == 2

@@ -11,17 +11,20 @@ import os
 import platform
 import resource
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from shmcache import settings
 from shmcache.errors import ManagerUnavailable, SegmentError
-from shmcache.memory import lease
+from shmcache.grammar.key import ENGINE_VERSION
+from shmcache.memory.layout import CONTROL_LAYOUT_VERSION
 from shmcache.memory.names import Namespace
-from shmcache.memory.words import LOCK_FREE
+from shmcache_tools.kernel_checks import check_kernel
 from shmcache_tools.leftovers import damage, leftovers
+from shmcache_tools.manager_checks import check_limit, check_manager
 from shmcache_tools.output import bytes_text
+from shmcache_tools.report import Report
+from shmcache_tools.session_checks import check_session
 from shmcache_tools.shared_stats import open_view
 
 SHM_BYTES_MIN = 256 << 20
@@ -32,28 +35,10 @@ CGROUP_BYTES_MIN = 512 << 20
 NOFILE_MIN = 1024
 """Each mapped grammar keeps a descriptor before Python 3.13, and a client that cannot open one compiles privately."""
 
-PACKAGES = ("shmcache", "numpy", "numba", "msgpack", "click")
+NPROC_MIN = 256
+"""Each worker is a process with some threads, and so is whatever else the user runs."""
 
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that is wrong. ``code`` is stable."""
-
-    code: str
-    message: str
-    remedy: str
-
-
-@dataclass(slots=True)
-class Report:
-    """What the checks found out: facts by topic, in order, and findings."""
-
-    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
-
-    def find(self, code: str, message: str, remedy: str) -> None:
-        """Adds a finding."""
-        self.findings.append(Finding(code, message, remedy))
+PACKAGES = ("shmcache", "numpy", "numba", "msgpack", "click", "prometheus-client")
 
 
 def check_host(name: str | None) -> Report:
@@ -65,7 +50,8 @@ def check_host(name: str | None) -> Report:
         check_cgroup,
         check_directory,
         check_limits,
-        check_lease,
+        check_kernel,
+        check_session,
         check_cache,
         check_leftovers,
     )
@@ -85,8 +71,8 @@ def check_versions(report: Report, _: Namespace) -> None:
             versions[package] = None
             report.find("PACKAGE_MISSING", f"{package} is not installed", f"pip install {package}")
     versions["linux"] = platform.release()
-    versions["machine"] = platform.machine()
-    versions["lock_free_lookup"] = LOCK_FREE
+    versions["control_layout"] = CONTROL_LAYOUT_VERSION
+    versions["engine"] = ENGINE_VERSION
     report.facts["versions"] = versions
     if platform.system() != "Linux":
         report.find("SYSTEM", f"{platform.system()} is not supported", "use Linux; elsewhere every compile is private")
@@ -163,6 +149,8 @@ def check_directory(report: Report, namespace: Namespace) -> None:
     facts: dict[str, Any] = {
         "name": namespace.name,
         "uid": namespace.uid,
+        "user_namespace": _namespace_of("user"),
+        "pid_namespace": _namespace_of("pid"),
         "objects": namespace.prefix,
         "directory": str(namespace.directory),
         "exists": namespace.directory.is_dir(),
@@ -186,34 +174,36 @@ def check_directory(report: Report, namespace: Namespace) -> None:
         )
 
 
+def _namespace_of(kind: str) -> str | None:
+    """Which namespace of that kind this process is in; processes of two see different users or pids."""
+    try:
+        return os.readlink(f"/proc/self/ns/{kind}").partition(":")[2].strip("[]")
+    except OSError:
+        return None
+
+
 def check_limits(report: Report, _: Namespace) -> None:
     """The process limits that a manager, a worker or a client started from here would have."""
-    names = {"open files": resource.RLIMIT_NOFILE, "file size": resource.RLIMIT_FSIZE, "memory": resource.RLIMIT_AS}
+    names = {
+        "open files": resource.RLIMIT_NOFILE,
+        "processes": resource.RLIMIT_NPROC,
+        "file size": resource.RLIMIT_FSIZE,
+        "memory": resource.RLIMIT_AS,
+    }
     limits = {}
     for name, number in names.items():
         soft, _hard = resource.getrlimit(number)
         limits[name] = None if soft == resource.RLIM_INFINITY else soft
     report.facts["process limits"] = limits
-    files, size, memory = limits["open files"], limits["file size"], limits["memory"]
+    files, processes, size, memory = limits.values()
     if files is not None and files < NOFILE_MIN:
         report.find("NOFILE_LOW", f"a process may open {files} files", f"ulimit -n {8 * NOFILE_MIN}")
+    if processes is not None and processes < NPROC_MIN:
+        report.find("NPROC_LOW", f"a user may have {processes} processes and threads", "ulimit -u 4096")
     if size is not None:
         report.find("FILE_SIZE_LIMITED", f"a file may have {bytes_text(size)}, a segment too", "ulimit -f unlimited")
     if memory is not None and memory < 4 << 30:
         report.find("MEMORY_LIMITED", f"a process may map {bytes_text(memory)}", "ulimit -v unlimited")
-
-
-def check_lease(report: Report, namespace: Namespace) -> None:
-    """Whether the kernel tells who still maps a segment."""
-    lease.ignore_lease_signals()
-    works = lease.leases_work(namespace)
-    report.facts["kernel"] = {"file_leases": works}
-    if not works:
-        report.find(
-            "LEASE",
-            "the kernel gives no file leases on shared memory: retired bytes are known only when clients end",
-            "allow fcntl(F_SETLEASE) in the container's seccomp profile, and set sysctl fs.leases-enable=1",
-        )
 
 
 def check_cache(report: Report, namespace: Namespace) -> None:
@@ -240,6 +230,8 @@ def check_cache(report: Report, namespace: Namespace) -> None:
         "charged_bytes": stats["charged_bytes"]["total"],
         "retired_bytes": stats["retired_bytes"],
     }
+    check_manager(report, view, stats)
+    check_limit(report, view)
     for fault in damage(view):
         report.find(
             fault.code,

@@ -21,8 +21,8 @@ from shmcache_tools.output import echo_json, wrapped
 from shmcache_tools.remedies import remedy_of
 
 COMMANDS = (
-    *("serve", "status", "top", "ls", "show", "clear", "evict", "metrics"),
-    *("verify", "gc", "doctor", "demo", "bench"),
+    *("serve", "status", "top", "ls", "show", "clear", "evict", "warm", "metrics"),
+    *("check", "explain-key", "verify", "gc", "doctor", "demo", "bench"),
 )
 
 

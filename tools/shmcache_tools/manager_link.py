@@ -10,7 +10,7 @@ import contextlib
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -36,6 +36,8 @@ from shmcache_tools.shared_stats import open_view
 ANSWER_SECONDS_MAX = 2.0
 """A manager that takes longer is stopped or stuck; what shared memory says is shown without it."""
 
+ASKED_AT_ONCE = 256
+
 Reply = TypeVar("Reply", bound=Message)
 
 
@@ -52,21 +54,31 @@ class ManagerLink:
 
         Raises :class:`ManagerUnavailable` when it does not come in time, and the manager's own error.
         """
-        self._request += 1
+        request = self.start(make)
         deadline = time.monotonic() + self._seconds_max
+        while True:
+            answered, message = self.next_answer(max(0.0, deadline - time.monotonic()))
+            if answered == request:
+                return _expected(message, kind)
+
+    def start(self, make: Callable[[int], Message], descriptors: Sequence[int] = ()) -> int:
+        """Sends ``make(request number)`` and returns the number, without waiting for an answer."""
+        self._request += 1
         try:
-            self._channel.send(make(self._request))
-            while True:
-                message, descriptors = self._channel.receive(max(0.0, deadline - time.monotonic()))
-                for descriptor in descriptors:
-                    os.close(descriptor)
-                if getattr(message, "request", None) != self._request:
-                    continue
-                if isinstance(message, Refused):
-                    raise message.error()
-                return expect(message, kind)
+            self._channel.send(make(self._request), descriptors)
+        except (OSError, WireError) as error:
+            raise _silent(error) from error
+        return self._request
+
+    def next_answer(self, seconds_max: float) -> tuple[int, Message]:
+        """The next answer to whatever request, and the request's number; its descriptors are closed."""
+        try:
+            message, descriptors = self._channel.receive(seconds_max)
         except (OSError, EOFError, WireError) as error:
-            raise ManagerUnavailable(f"the manager does not answer: {error or type(error).__name__}") from error
+            raise _silent(error) from error
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return int(getattr(message, "request", 0)), message
 
     def status(self) -> dict[str, Any]:
         """What the manager knows, in the shape of ``GrammarCache.stats()``."""
@@ -76,10 +88,34 @@ class ManagerLink:
         """Opens a new generation, waiting for nothing, and returns it."""
         return self.ask(Clear, Cleared).generation
 
-    def evict(self, key: bytes) -> tuple[int, int]:
-        """Removes the entries of a key from all tiers; how many went, and the bytes charged for them."""
-        evicted = self.ask(lambda request: Evict(request, key), Evicted)
-        return evicted.entries, evicted.charged_bytes
+    def evict(self, keys: Sequence[bytes]) -> tuple[int, int]:
+        """Removes the entries of the keys from all tiers; how many went, and the bytes charged for them."""
+        entries = charged_bytes = 0
+        for start in range(0, len(keys), ASKED_AT_ONCE):
+            # Many are on their way at once: the manager would otherwise wait for us between any two.
+            batch = keys[start : start + ASKED_AT_ONCE]
+            requests = {self.start(lambda request, key=key: Evict(request, key)) for key in batch}  # type: ignore[misc]
+            while requests:
+                request, message = self.next_answer(self._seconds_max)
+                if request in requests:
+                    requests.remove(request)
+                    evicted = _expected(message, Evicted)
+                    entries += evicted.entries
+                    charged_bytes += evicted.charged_bytes
+        return entries, charged_bytes
+
+
+def _expected(message: Message, kind: type[Reply]) -> Reply:
+    if isinstance(message, Refused):
+        raise message.error()
+    try:
+        return expect(message, kind)
+    except WireError as error:
+        raise _silent(error) from error
+
+
+def _silent(error: Exception) -> ManagerUnavailable:
+    return ManagerUnavailable(f"the manager does not answer: {error or type(error).__name__}")
 
 
 @contextmanager

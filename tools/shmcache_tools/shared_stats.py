@@ -14,12 +14,15 @@ from shmcache.memory.account import Entry
 from shmcache.memory.control import ControlReader, open_control_reader
 from shmcache.memory.election import holder_pid
 from shmcache.memory.index import IndexReader
-from shmcache.memory.layout import ManagerState, SlotState
-from shmcache.memory.names import Namespace
-from shmcache.memory.recency import Recency, now_ns, open_recency
+from shmcache.memory.layout import CONTROL_LAYOUT_VERSION, ManagerState, SlotState
+from shmcache.memory.names import Namespace, object_path, object_prefix
+from shmcache.memory.recency import Recency, now_ns, open_recency_reader
 from shmcache.memory.statistics import TIER_NAMES, statistics
 
 __all__ = ["TIER_NAMES", "SharedView", "open_view"]
+
+LAYOUTS_AHEAD = 20
+"""So many layout versions after ours are looked for where there is no cache of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +68,24 @@ def open_view(namespace: Namespace) -> SharedView:
     try:
         control = open_control_reader(namespace)
     except FileNotFoundError:
+        if (version := _other_layout(namespace)) is not None:
+            raise SegmentError(
+                f"the cache named {namespace.name!r} has control layout {version}, ours is {CONTROL_LAYOUT_VERSION}: "
+                "use the tool of the version that made it"
+            ) from None
         raise ManagerUnavailable(f"there is no cache named {namespace.name!r}") from None
     try:
-        recency = open_recency(namespace, control)
+        recency = open_recency_reader(namespace, control)
     except (FileNotFoundError, SegmentError):
         # Only hints live there; a manager makes it anew.
         recency = None
     return SharedView(namespace, control, IndexReader(control), recency)
+
+
+def _other_layout(namespace: Namespace) -> int | None:
+    """The layout version, not ours, under which a cache of that name exists; its objects have other names than ours."""
+    for version in range(CONTROL_LAYOUT_VERSION + LAYOUTS_AHEAD, 0, -1):
+        prefix = object_prefix(namespace.name, namespace.uid, version)
+        if version != CONTROL_LAYOUT_VERSION and object_path(f"{prefix}.ctl").exists():
+            return version
+    return None

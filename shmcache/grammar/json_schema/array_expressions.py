@@ -27,7 +27,7 @@ def array_expression(
 ) -> Expression:
     """The arrays, brackets included. ``item`` gives the expression of a node, None when nothing satisfies it."""
     if arrays.distinct:
-        graph = _Distinct(arrays, item, rules.layout.comma(level), rules.budget).graph()
+        graph = _Distinct(arrays, item, rules.layout.comma(level), rules).graph()
         return rules.brackets(b"[", b"]", graph, level, may_be_empty=arrays.minimum == 0)
     if arrays.contains:
         counting = _Counting(arrays, item, rules.layout.comma(level), rules.budget)
@@ -139,35 +139,45 @@ class _Counting:
 
 
 class _Distinct:
-    """A graph whose states are the sets of values that have occurred."""
+    """A graph whose states are the sets of values that have occurred, each with another behind its comma.
 
-    def __init__(self, arrays: ArraySet, item: _ItemOf, comma: Expression, budget: Budget) -> None:
+    Values are calls: a state is no more than one edge for each value that may still come.
+    """
+
+    def __init__(self, arrays: ArraySet, item: _ItemOf, comma: Expression, rules: Rules) -> None:
         self._arrays = arrays
         self._comma = comma
-        self._budget = budget
+        self._budget = rules.budget
         values = dict.fromkeys(node for nodes in arrays.distinct for node in nodes)
         self._bits = {node: 1 << at for at, node in enumerate(values)}
-        self._items = {node: item(node) for node in values}
+        self._items = {node: _called(item(node), rules) for node in values}
 
     def graph(self) -> Graph:
         """At least one item."""
         edges: list[tuple[int, Expression, int]] = []
         states = {0: 0}
+        state_count = 2
         order = [0]
         for used in order:  # grows while it is walked
-            position = used.bit_count()
+            position, state = used.bit_count(), states[used]
             if position and position >= self._arrays.minimum:
-                edges.append((states[used], EMPTY, 1))
+                edges.append((state, EMPTY, 1))
             if position == self._arrays.maximum:
                 continue
+            if position:
+                edges.append((state, self._comma, state_count))
+                state, state_count = state_count, state_count + 1
             for node in self._arrays.distinct[min(position, len(self._arrays.distinct) - 1)]:
                 bit, expression = self._bits[node], self._items[node]
                 if expression is None or used & bit:
                     continue
                 if used | bit not in states:
-                    self._budget.spend_states()
-                    states[used | bit] = len(states) + 1
+                    self._budget.spend_states(2)
+                    states[used | bit], state_count = state_count, state_count + 1
                     order.append(used | bit)
-                separated = sequence(self._comma, expression) if used else expression
-                edges.append((states[used], separated, states[used | bit]))
-        return Graph(len(states) + 1, tuple(edges), 1)
+                edges.append((state, expression, states[used | bit]))
+        return Graph(state_count, tuple(edges), 1)
+
+
+def _called(expression: Expression | None, rules: Rules) -> Expression | None:
+    return None if expression is None else rules.shared(("item", expression), lambda: expression)

@@ -20,7 +20,7 @@ from shmcache.grammar.json_schema.numbers import finite_numbers
 from shmcache.grammar.json_schema.shapes import Shape
 from shmcache.grammar.json_schema.strings import Strings
 
-SETS_MAX = 1024
+SETS_MAX = 4096
 """Most sets of values."""
 
 _VALUES_MAX = 64

@@ -1,21 +1,20 @@
-"""The schema document: its schemas, where each stands, and what a reference in it means.
+"""The schema document: its schemas, and what a reference in it means.
 
-Owns schema ids, base URIs, anchors and JSON pointers. Must never know what a keyword demands of an instance.
+Owns schema ids, JSON pointers and the dynamic scope of schemas. Must never know what a keyword demands of an instance.
 
-Equal schemas under one base URI get one id, so that what is worked out for one is found by the other. Retrieval is not
-done: a reference to another document is an :class:`UnsupportedError`.
+Equal schemas under one base URI and in one dynamic scope get one id, so that what is worked out for one is found by the
+other. Retrieval is not done: a reference to another document than the standard's own is an :class:`UnsupportedError`.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
 from shmcache.errors import SourceError, UnsupportedError
-from shmcache.grammar.schema_keywords import DATA, SCHEMA, SCHEMAS, UNDER_KEYWORD
+from shmcache.grammar.json_schema.resources import RECURSIVE, Place, Resources, Scope, not_a_schema
 from shmcache.limits import Budget
 
 TRUE = 0
@@ -23,18 +22,7 @@ TRUE = 0
 FALSE = 1
 """Id of the schema ``false``."""
 
-_DRAFT = re.compile(r"^https?://json-schema\.org/draft(?:-0?(\d+)|/20(?:19-09|20-12))/schema#?$")
 _INDEX = re.compile(r"0|[1-9][0-9]*")
-_UNKNOWN_DRAFT = 2020
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A schema (an object or a boolean), its JSON pointer in the document, and the base URI of its references."""
-
-    schema: dict[str, Any] | bool
-    pointer: str
-    base: str
 
 
 class Document:
@@ -44,37 +32,58 @@ class Document:
         self._budget = budget
         self._structures = _Structures()
         self._places = [Place(True, "", ""), Place(False, "", "")]
-        self._ids: dict[tuple[int, str], int] = {}
+        self._ids: dict[tuple[int, str, Scope], int] = {}
         self._complements: dict[tuple[int, ...], int] = {}
         self._complemented: dict[int, tuple[int, ...]] = {}
-        self._index = _Index(root, budget)
-        self.draft = self._index.draft
+        self._unions: dict[tuple[int, ...], int] = {}
+        self._united: dict[int, tuple[int, ...]] = {}
+        self._resources = Resources(root, budget)
+        self.has_unevaluated = self._resources.has_unevaluated
         self.root = self.schema_id(root, "", "")
 
     def place(self, schema_id: int) -> Place:
         """The schema of that id and where it stands (for equal schemas: the first one met)."""
         return self._places[schema_id]
 
-    def schema_id(self, schema: Any, pointer: str, base: str) -> int:
-        """The id of a schema of this document, or of a schema made up on its behalf."""
+    def draft_of(self, place: Place) -> int:
+        """4, 6, 7, or a year: the draft that the schema is written in."""
+        return self._resources.draft_of(place.base)
+
+    def schema_id(self, schema: Any, pointer: str, base: str, scope: Scope = ()) -> int:
+        """The id of a schema of this document, or of a schema made up on its behalf.
+
+        ``base`` and ``scope`` are those of what it was reached from.
+        """
         if schema is True or schema is False:
             return TRUE if schema else FALSE
         if not isinstance(schema, dict):
-            raise SourceError(f"a schema is an object or a boolean, not {_kind(schema)}", pointer=pointer)
+            raise not_a_schema(schema, pointer)
         if not schema:
             return TRUE
-        base = self._index.base_of(schema, base)
-        key = (self._structures.of(schema), base)
+        base = self._resources.base_of(schema, base)
+        scope = self._resources.entered(scope, base)
+        key = (self._structures.of(schema), base, scope)
         known = self._ids.get(key)
         if known is None:
             self._budget.spend_edges()
-            known = self._ids[key] = len(self._places)
-            self._places.append(Place(schema, pointer, base))
+            known = self._ids[key] = self._add(Place(schema, pointer, base, scope))
         return known
+
+    def _add(self, place: Place) -> int:
+        self._places.append(place)
+        return len(self._places) - 1
 
     def constant_id(self, value: Any, pointer: str) -> int:
         """The id of the schema that admits ``value`` only."""
         return self.schema_id({"const": value}, pointer, "")
+
+    def without_id(self, schema_id: int, keywords: tuple[str, ...]) -> int:
+        """The id of the same schema without these keywords."""
+        place = self._places[schema_id]
+        if not isinstance(place.schema, dict):
+            return schema_id
+        rest = {name: value for name, value in place.schema.items() if name not in keywords}
+        return self.schema_id(rest, place.pointer, place.base, place.scope)
 
     def complement_id(self, schema_ids: tuple[int, ...]) -> int:
         """The id of a schema, made up here, that admits what does not satisfy all of these schemas."""
@@ -86,35 +95,71 @@ class Document:
         known = self._complements.get(schema_ids)
         if known is None:
             self._budget.spend_edges()
-            known = self._complements[schema_ids] = len(self._places)
+            known = self._complements[schema_ids] = self._add(Place(True, self._places[schema_ids[0]].pointer, ""))
             self._complemented[known] = schema_ids
-            self._places.append(Place(True, self._places[schema_ids[0]].pointer, ""))
         return known
 
     def complemented(self, schema_id: int) -> tuple[int, ...] | None:
         """The schemas of which :meth:`complement_id` made this one; None for one of the document."""
         return self._complemented.get(schema_id)
 
+    def union_id(self, schema_ids: tuple[int, ...]) -> int:
+        """The id of a schema, made up here, that admits what satisfies any of these schemas."""
+        if TRUE in schema_ids:
+            return TRUE
+        listed = tuple(dict.fromkeys(one for one in schema_ids if one != FALSE))
+        if len(listed) < 2:
+            return listed[0] if listed else FALSE
+        known = self._unions.get(listed)
+        if known is None:
+            self._budget.spend_edges()
+            known = self._unions[listed] = self._add(Place(True, self._places[listed[0]].pointer, ""))
+            self._united[known] = listed
+        return known
+
+    def united(self, schema_id: int) -> tuple[int, ...] | None:
+        """The schemas of which :meth:`union_id` made this one; None for one of the document."""
+        return self._united.get(schema_id)
+
     def resolve(self, reference: str, place: Place, pointer: str) -> int:
         """The id of the schema that ``reference``, standing at ``place``, means; ``pointer`` is that of the keyword."""
-        uri, fragment = place.base, reference[1:]
-        if not reference.startswith("#"):
-            uri, fragment = urldefrag(urljoin(place.base, reference))
-        resource = self._index.resources.get(uri)
+        uri, fragment = _target(reference, place)
+        resource = self._resources.find(uri)
         if resource is None:
-            raise UnsupportedError(
-                f"the reference {reference!r} leads to another document", feature="$ref", pointer=pointer
-            )
-        fragment = unquote(fragment)
+            message = f"the reference {reference!r} leads to another document"
+            raise UnsupportedError(message, feature=pointer.rpartition("/")[2], pointer=pointer)
         if fragment and not fragment.startswith("/"):
-            target = self._index.anchors.get((uri, fragment))
+            target = self._resources.anchors.get((uri, fragment))
             if target is None:
                 raise SourceError(f"the reference {reference!r} leads nowhere: no such anchor", pointer=pointer)
-            return self.schema_id(target.schema, target.pointer, target.base)
+            return self._at(target, place)
         schema: Any = resource.schema
         for token in fragment.split("/")[1:]:
             schema = _step(schema, token.replace("~1", "/").replace("~0", "~"), reference, pointer)
-        return self.schema_id(schema, resource.pointer + fragment, uri)
+        return self.schema_id(schema, resource.pointer + fragment, uri, place.scope)
+
+    def resolve_dynamic(self, reference: str, place: Place, pointer: str) -> int:
+        """The same for ``$dynamicRef``: a dynamic anchor is that of the outermost resource in scope that has it."""
+        target = self._resources.dynamic_anchor(*_target(reference, place), place.scope)
+        return self.resolve(reference, place, pointer) if target is None else self._at(target, place)
+
+    def resolve_recursive(self, reference: str, place: Place, pointer: str) -> int:
+        """The same for ``$recursiveRef``, whose only value is ``#``."""
+        if reference != "#":
+            raise SourceError("the value of '$recursiveRef' must be '#'", pointer=pointer)
+        target = self._resources.dynamic_anchor(place.base, RECURSIVE, place.scope)
+        return self.resolve(reference, place, pointer) if target is None else self._at(target, place)
+
+    def _at(self, target: Place, source: Place) -> int:
+        return self.schema_id(target.schema, target.pointer, target.base, source.scope)
+
+
+def _target(reference: str, place: Place) -> tuple[str, str]:
+    """The URI of the resource that a reference leads to, and the fragment."""
+    if reference.startswith("#"):
+        return place.base, unquote(reference[1:])
+    uri, fragment = urldefrag(urljoin(place.base, reference))
+    return uri, unquote(fragment)
 
 
 def _step(value: Any, token: str, reference: str, pointer: str) -> Any:
@@ -122,81 +167,7 @@ def _step(value: Any, token: str, reference: str, pointer: str) -> Any:
         return value[token]
     if isinstance(value, (list, tuple)) and _INDEX.fullmatch(token) and len(token) < 10 and int(token) < len(value):
         return value[int(token)]
-    raise SourceError(f"the reference {reference!r} leads nowhere: there is no {token!r}", pointer=pointer)
-
-
-def _kind(value: Any) -> str:
-    for kind, name in ((str, "a string"), (bool, "a boolean"), (dict, "an object"), (type(None), "null")):
-        if isinstance(value, kind):
-            return name
-    return "an array" if isinstance(value, (list, tuple)) else "a number"
-
-
-class _Index:
-    """Base URIs, resources and anchors, from one walk over all places where schemas stand."""
-
-    def __init__(self, root: Any, budget: Budget) -> None:
-        self.resources: dict[str, Place] = {}
-        self.anchors: dict[tuple[str, str], Place] = {}
-        self._bases: dict[int, str] = {}  # of the schemas whose base is not that of the document
-        self.draft = _draft_of(root)
-        if isinstance(root, bool):
-            return
-        if not isinstance(root, dict):
-            raise SourceError(f"a schema is an object or a boolean, not {_kind(root)}", pointer="")
-        self.resources[""] = Place(root, "", "")
-        pending = [Place(root, "", "")]
-        while pending:
-            place = pending.pop()
-            budget.spend_edges()
-            if isinstance(place.schema, dict):
-                self._add(place, pending)
-
-    def base_of(self, schema: dict[str, Any], outer: str) -> str:
-        """The base URI of a schema's references; ``outer`` is that of what it was reached from."""
-        return self._bases.get(id(schema), outer)
-
-    def _add(self, place: Place, pending: list[Place]) -> None:
-        schema, base = place.schema, place.base
-        assert isinstance(schema, dict)
-        ignores_siblings = self.draft <= 7 and "$ref" in schema
-        identifier = schema.get("id" if self.draft <= 4 else "$id")
-        if isinstance(identifier, str) and not ignores_siblings:
-            uri, fragment = urldefrag(urljoin(base, identifier))
-            if uri != base and not identifier.startswith("#"):
-                base = uri
-                self.resources.setdefault(base, Place(schema, place.pointer, base))
-            if fragment and self.draft <= 7:
-                self.anchors.setdefault((base, fragment), Place(schema, place.pointer, base))
-        for keyword in ("$anchor", "$dynamicAnchor"):
-            anchor = schema.get(keyword)
-            if isinstance(anchor, str) and self.draft > 7:
-                self.anchors.setdefault((base, anchor), Place(schema, place.pointer, base))
-        if base:
-            self._bases[id(schema)] = base
-        for keyword, value in schema.items():
-            role = UNDER_KEYWORD.get(keyword, DATA)
-            pointer = f"{place.pointer}/{pointer_token(keyword)}"
-            if role == DATA:
-                continue
-            if isinstance(value, dict) and role != SCHEMA:
-                pending.extend(Place(inner, f"{pointer}/{pointer_token(name)}", base) for name, inner in value.items())
-            elif isinstance(value, (list, tuple)) and role in (SCHEMA, SCHEMAS):
-                pending.extend(Place(inner, f"{pointer}/{at}", base) for at, inner in enumerate(value))
-            elif isinstance(value, dict):
-                pending.append(Place(value, pointer, base))
-
-
-def pointer_token(name: str) -> str:
-    """``name`` as one token of a JSON pointer (RFC 6901)."""
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def _draft_of(root: Any) -> int:
-    """4, 6, 7, or a year; the newest when the document does not say."""
-    declared = root.get("$schema") if isinstance(root, dict) else None
-    match = _DRAFT.match(declared) if isinstance(declared, str) else None
-    return int(match[1]) if match and match[1] else _UNKNOWN_DRAFT
+    raise SourceError(f"{reference} leads nowhere: there is no {token!r}", pointer=pointer)
 
 
 class _Structures:

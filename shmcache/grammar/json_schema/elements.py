@@ -23,23 +23,24 @@ from shmcache.grammar.json_schema.nodes import Node
 from shmcache.grammar.json_schema.object_expressions import union_states
 from shmcache.grammar.json_schema.objects import NameSet, ObjectSet
 from shmcache.grammar.json_schema.rules import Rules
+from shmcache.grammar.json_schema.spelling import NAME_CHARACTERS
 from shmcache.grammar.json_schema.strings import ANY_STRING, Strings, StringSet
 from shmcache.grammar.json_schema.styles import Group, Style
 from shmcache.grammar.json_schema.unordered_members import unordered_graph
-from shmcache.regular.code_points import ANY, CodePoints
-from shmcache.regular.dfa import Dfa
+from shmcache.limits import Budget
+from shmcache.regular.code_points import ANY
+from shmcache.regular.dfa import Dfa, Edge, trim
 from shmcache.regular.encode import encode_utf8
 from shmcache.regular.operations import everything, intersect, subtract, unite, words
 
 Typed = Callable[[Node], dict[str, list[Expression]]]
 """For a node, what its values of each JSON type are, strings without what stands around them."""
 
+_CONTINUATION_LOW, _CONTINUATION_HIGH = 0x80, 0xBF  # bytes inside a character
+
 _COUNTED = "string of some length"
 
 _LINE_FEED = Repeat(Literal(b"\n"), 0, 1)
-
-_NAME_CHARACTERS = ANY - CodePoints.of((0x00, 0x20), 0x7F, "<>\"'&=")
-"""The characters of names that a schema does not declare."""
 
 
 class Elements:
@@ -58,7 +59,7 @@ class Elements:
         Raises :class:`UnsupportedError` for a declared name that the style cannot write, and
         :class:`TooManySetsError` where there are too many members for ``any_order``.
         """
-        style, required = self._style, set(objects.required)
+        required = set(objects.required)
         satisfying: dict[str | NameSet, list[tuple[int, Node]]] = {}
         for one, needs, node in objects.satisfying:
             satisfying.setdefault(one, []).append((needs, node))
@@ -72,7 +73,7 @@ class Elements:
         if objects.maximum != 0:
             for at, (name, node) in enumerate(objects.properties):
                 listed = ways(name, node)
-                if listed:
+                if listed and self._strings.spelling.admits(name):
                     self._check_name(name)
                     members.append(Member(name, listed, name in required, at))
             for at, (one, node) in enumerate(objects.others, len(objects.properties)):
@@ -90,15 +91,17 @@ class Elements:
         unions = None if states is None else Unions(states, lambda node: self._value(typed(node)))
         levels = Levels(objects.minimum, objects.maximum, len(objects.needs), unions)
         may_be_empty = levels.accepts(levels.start) and not any(member.is_required for member in members)
-        options: list[Expression] = [EMPTY] if may_be_empty else []
+        options: list[Expression] = [self._space] if may_be_empty else []
         if members or others:
-            spelling = NameSpelling(_literal(style.begin), EMPTY, _literal)
-            common = members, others, self._space, self._strings, levels
-            if any_order:
-                options.append(unordered_graph(*common, self._rules, spelling))
-            else:
-                options.append(member_graph(*common, spelling))
-        return sequence(self._space, choice(options), self._space) if options else None
+            spelling = NameSpelling(self._begin(), EMPTY, _literal)
+            common = members, others, EMPTY, self._strings, levels
+            graph = (
+                unordered_graph(*common, self._rules, spelling)
+                if any_order
+                else member_graph(*common, spelling, self._rules.part)
+            )
+            options.append(sequence(self._space, graph))
+        return choice(options) if options else None
 
     def texts(self, sets: tuple[StringSet, ...]) -> dict[str, list[Expression]]:
         """The strings of the sets, written as they are; those whose length alone is constrained apart."""
@@ -111,22 +114,35 @@ class Elements:
             _COUNTED: [self._text(counted)] if counted else [],
         }
 
+    def _begin(self) -> Expression:
+        """What comes before a name; a call, for the same reason."""
+        begin = self._style.begin
+        return self._rules.shared(("begin", begin), lambda: _literal(begin))
+
     def _free_text(self) -> Expression:
-        close = self._style.close
-        return self._rules.shared(("free text", close), lambda: Regular(free_text((close,), self._strings.budget)))
+        without = (self._style.close, *self._strings.spelling.texts)
+        return self._rules.shared(("free text", without), lambda: Regular(free_text(without, self._strings.budget)))
 
     def _text(self, sets: tuple[StringSet, ...]) -> Expression:
         return self._rules.shared(("text", self._style.close, sets), lambda: Regular(self._text_automaton(sets)))
 
     def _text_automaton(self, sets: tuple[StringSet, ...]) -> Dfa:
         budget = self._strings.budget
+        if len(sets) == 1 and sets[0].is_mere_length:
+            free = free_text((self._style.close, *self._strings.spelling.texts), budget)
+            return _of_length(free, sets[0].minimum, sets[0].maximum, budget)
         text = reduce(lambda one, other: unite(one, other, budget), [self._strings.text_automaton(one) for one in sets])
-        return intersect(encode_utf8(text, budget), free_text((self._style.close,), budget), budget)
+        return self._strings.spelling.plain(encode_utf8(text, budget), self._style.close)
 
     def _value(self, by_type: dict[str, list[Expression]]) -> Expression | None:
-        """What may stand behind a name, to the end of the element; None: nothing."""
+        """What may stand behind a name, to the end of the element and the whitespace behind it; None: nothing."""
         options = [written for group in self._style.groups if (written := self._group(group, by_type)) is not None]
-        return choice(options) if options else None
+        if not options:
+            return None
+        # A call: values of one kind are written alike in all elements, of other schemas and grammars too. Whitespace
+        # behind an element belongs to it, as thousands of places in an object may go on with it.
+        whole = sequence(choice(options), self._space)
+        return self._rules.shared(("element", whole), lambda: whole)
 
     def _group(self, group: Group, by_type: dict[str, list[Expression]]) -> Expression | None:
         opening: list[Expression] = []
@@ -161,11 +177,38 @@ class Elements:
 
     def _other_names_body(self, names: Dfa, declared: frozenset[str]) -> Expression:
         budget = self._strings.budget
-        writable = everything(_NAME_CHARACTERS).without_empty_word()
+        writable = everything(NAME_CHARACTERS).without_empty_word()
         result = intersect(names, writable, budget)
         if declared:
             result = subtract(result, words(sorted(declared), budget), budget)
-        return sequence(_literal(self._style.begin), Regular(encode_utf8(result, budget)))
+        return sequence(self._begin(), Regular(self._strings.spelling.plain(encode_utf8(result, budget))))
+
+
+def _of_length(text: Dfa, minimum: int, maximum: int | None, budget: Budget) -> Dfa:
+    """The UTF-8 words of ``text`` of so many characters: a copy of its states for each count that matters.
+
+    Not made minimal, which takes ten times as long and finds next to nothing.
+    """
+    last = minimum if maximum is None else maximum
+    numbers = {(0, 0): 0}
+    order = [(0, 0)]
+    rows: list[list[Edge]] = []
+    for state, count in order:  # grows while it is walked
+        row: list[Edge] = []
+        for low, high, target in text.edges[state]:
+            following = count + (not _CONTINUATION_LOW <= low <= _CONTINUATION_HIGH)
+            if following > last and maximum is not None:
+                continue
+            pair = (target, min(following, last))
+            number = numbers.get(pair)
+            if number is None:
+                budget.spend_states()
+                number = numbers[pair] = len(order)
+                order.append(pair)
+            row.append((low, high, number))
+        budget.spend_edges(len(row))
+        rows.append(row)
+    return trim(rows, [text.accepting[state] and count >= minimum for state, count in order])
 
 
 def _literal(text: str) -> Expression:

@@ -11,6 +11,7 @@ member must be of a kind, or that there must be so many, is left to the automata
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from shmcache.errors import UnsupportedError
 from shmcache.grammar.json_schema.arrays import ArraySet, finished_array
@@ -25,6 +26,9 @@ from shmcache.grammar.json_schema.shapes import Shape
 from shmcache.grammar.json_schema.strings import Strings
 from shmcache.grammar.json_schema.union_finishing import Treatment, finished_objects
 from shmcache.limits import Budget
+
+DISJOINT_ITEMS_MAX = 16
+"""Most items of an array of which it is asked whether they can be equal at all."""
 
 Place = tuple[Node, int]
 """A node and the level of its members; the level is 0 where it does not matter."""
@@ -135,6 +139,8 @@ class Exploration:
     def _distinct(self, arrays: ArraySet) -> ArraySet:
         if not arrays.unique:
             return arrays
+        if self._are_disjoint(arrays):
+            return replace(arrays, unique=())
         result = distinct_array(
             arrays, lambda node: finite_values(self._reader.shape(node), self._strings), self._reader.constant
         )
@@ -144,8 +150,16 @@ class Exploration:
             return replace(arrays, unique=())
         return result
 
+    def _are_disjoint(self, arrays: ArraySet) -> bool:
+        """Whether no value can be an item at two of the positions."""
+        length = len(arrays.prefix) if arrays.rest == NEVER else arrays.maximum
+        if length is None or length > DISJOINT_ITEMS_MAX:
+            return False
+        pairs = combinations(range(length if arrays.maximum is None else min(length, arrays.maximum)), 2)
+        return all(self._reader.surely_excludes(arrays.item(one), arrays.item(other)) for one, other in pairs)
+
     def _finished(self, place: Place) -> Shape:
-        shape = self._reader.shape(place[0])
+        shape, is_loose = self._reader.shape(place[0]), self._treatment == Treatment.LEFT_OUT
         arrays = [finished_array(one, is_strict=self._is_strict) for one in shape.arrays]
         object_sets = [
             finished
@@ -168,7 +182,7 @@ class Exploration:
             shape.null,
             shape.booleans,
             () if self._numbers.automaton(shape.numbers).is_empty else shape.numbers,
-            tuple(one for one in shape.strings if not self._strings.is_empty(one)),
+            tuple(one for one in shape.strings if not self._strings.is_empty(one.loosened() if is_loose else one)),
             tuple(dict.fromkeys(array_sets)),
             tuple(dict.fromkeys(object_sets)),
         )

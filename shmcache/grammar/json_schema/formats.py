@@ -6,8 +6,9 @@ where in an instance a string stands.
 Where a format is no regular language, what is admitted is a part of it. A ``hostname`` has no A-labels (``xn--…``,
 whose validity is that of the Punycode in them), and at most 3 labels of up to 63 characters, 7 of up to 31, or 15 of up
 to 15, which keeps within its 253; domains beyond ASCII have 3 labels of up to 15. A leap second stands at the end of
-June or December only, and its offset is a multiple of half an hour. ``idn-hostname`` (Punycode lengths, bidirectional
-rules) and ``regex`` (nested groups) are left out.
+June or December only, and its offset is a multiple of half an hour. Of an ``idn-hostname`` the labels beyond ASCII are
+of scripts without contextual rules, written from left to right. Of ``regex`` see ``regex_format``. Which texts surely
+have not such a format is told by what surrounds it: :func:`outer_automaton`.
 """
 
 from __future__ import annotations
@@ -15,14 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from shmcache.grammar.json_schema.regex_format import PLAIN
 from shmcache.grammar.regex import parse_regex
 from shmcache.limits import Budget
 from shmcache.regular.code_points import CODE_POINT_MAX, SURROGATE_HIGH, SURROGATE_LOW
 from shmcache.regular.dfa import Dfa, merge_ranges
 from shmcache.regular.operations import concatenate, intersect
-
-UNSUPPORTED = frozenset(("idn-hostname", "regex"))
-"""Formats of the standard that are refused."""
 
 # RFC 3339, section 5.6, with the days of each month.
 _YEAR = "[0-9]{4}"
@@ -105,6 +104,16 @@ def _ldh_label(longest: int) -> str:
 
 
 _HOSTNAME = _domain(lambda longest: f"(?![Xx][Nn]--){_ldh_label(longest)}")
+
+# RFC 5891 and RFC 5892: letters that are valid everywhere in a label, of Latin, Greek, Cyrillic, Armenian and Georgian
+# script, kana, ideographs and Hangul. Nine of them have an A-label of 63 characters at most.
+_IDN_LETTER = (
+    "[a-z0-9\\u00DF-\\u00F6\\u00F8-\\u00FF\\u03AC-\\u03CE\\u0430-\\u045F\\u0561-\\u0586\\u10D0-\\u10FA"
+    "\\u3041-\\u3096\\u30A1-\\u30FA\\u3400-\\u4DB5\\u4E00-\\u9FCC\\uAC00-\\uD7A3]"
+)
+_IDN_LABEL = f"(?:{_IDN_LETTER}-?){{0,8}}{_IDN_LETTER}"
+_ASCII_DOMAIN = _domain(lambda longest: f"(?![A-Za-z0-9-]{{2}}--){_ldh_label(longest)}")
+
 _ATEXT = "A-Za-z0-9!#$%&'*+/=?^_`{|}~\\-"
 _LITERAL = f"\\[(?:{_IPV4}|[Ii][Pp][Vv]6:{_IPV6})\\]"
 _BEYOND_ASCII = "\\u{80}-\\u{10FFFF}"
@@ -158,6 +167,7 @@ _PATTERNS = {
     "date-time": f"{_DATE}[Tt]{_TIME}|{_LEAP_DATE_TIME}",
     "duration": _DURATION,
     "hostname": _HOSTNAME,
+    "idn-hostname": f"{_ASCII_DOMAIN}|(?:{_IDN_LABEL}\\.){{0,2}}{_IDN_LABEL}",
     "ipv4": _IPV4,
     "ipv6": _IPV6,
     "uuid": f"{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}",
@@ -167,6 +177,7 @@ _PATTERNS = {
     "iri-reference": _identifier(_UCSCHAR, _PRIVATE, is_reference=True),
     "uri-template": _TEMPLATE,
     "json-pointer": _POINTER,
+    "regex": PLAIN,
     "relative-json-pointer": f"(?:0|[1-9][0-9]*)(?:#|{_POINTER})",
 }
 _MAILBOXES = {
@@ -174,9 +185,22 @@ _MAILBOXES = {
     "idn-email": (_local_part(_BEYOND_ASCII), f"@(?:{_domain(_ldh_label)}|{_U_DOMAIN}|{_LITERAL})"),
 }
 SUPPORTED = frozenset((*_PATTERNS, *_MAILBOXES))
-"""Formats that are enforced."""
-KNOWN = SUPPORTED | UNSUPPORTED
-"""Formats that the standard defines. Others constrain nothing."""
+"""The formats that the standard defines. Others constrain nothing."""
+
+_ANYTHING = "[^]*"
+_ANY_LABEL = f"{_LETTER_DIGIT}(?:[A-Za-z0-9-]*{_LETTER_DIGIT})?"
+_ANY_TIME = f"{_HOUR}:{_MINUTE}:(?:{_MINUTE}|60){_FRACTION}(?:[Zz]|[+-]{_HOUR}:{_MINUTE})"
+_OUTER_PATTERNS = {
+    "hostname": f"{_ANY_LABEL}(?:\\.{_ANY_LABEL})*",
+    "idn-hostname": "[^]+",
+    "email": "[^]+@[^]+",
+    "idn-email": "[^]+@[^]+",
+    "time": _ANY_TIME,
+    "date-time": f"{_DATE}[Tt]{_ANY_TIME}",
+    "uri-template": f"(?:[^{{}}]|\\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\\}})*",
+    "regex": _ANYTHING,
+}
+"""What surrounds the formats of which only a part is admitted."""
 
 _LOCAL_PART_OCTETS_MAX = 64
 _OCTETS = ((0x0, 0x7F, 1), (0x80, 0x7FF, 2), (0x800, SURROGATE_LOW - 1, 3), (SURROGATE_HIGH + 1, 0xFFFF, 3))
@@ -190,6 +214,13 @@ def format_automaton(name: str) -> Dfa:
         return parse_regex(_PATTERNS[name], budget, flags="u")
     local_part, domain = (parse_regex(pattern, budget, flags="u") for pattern in _MAILBOXES[name])
     return concatenate(intersect(local_part, _few_octets(), budget), domain, budget)
+
+
+@cache
+def outer_automaton(name: str) -> Dfa:
+    """Of a format of :data:`SUPPORTED`, an automaton of all the texts that have it, and perhaps of some others."""
+    pattern = _OUTER_PATTERNS.get(name)
+    return format_automaton(name) if pattern is None else parse_regex(pattern, Budget(), flags="u")
 
 
 def _few_octets() -> Dfa:

@@ -55,7 +55,7 @@ def write_schema(
     """
     document = Document(schema, budget)
     numbers = Numbers(budget, canonical=options.canonical_numbers)
-    strings = Strings(budget)
+    strings = Strings(budget, rules.spelling)
     refusals = Refusals(options.on_unsupported)
     layout = rules.layout
     leniency = Leniency()

@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from shmcache.errors import SourceError
-from shmcache.grammar.json_schema.document import Document, Place, pointer_token
+from shmcache.grammar.json_schema.document import Document
+from shmcache.grammar.json_schema.resources import Place, pointer_token
 
 Number = int | Decimal
 """An exact JSON number."""
@@ -88,12 +89,12 @@ class Keywords:
 
     def child(self, name: str) -> int:
         """The id of the schema under ``name``."""
-        return self._document.schema_id(self.schema[name], self.pointer(name), self.place.base)
+        return self._document.schema_id(self.schema[name], self.pointer(name), self.place.base, self.place.scope)
 
     def children(self, name: str) -> tuple[int, ...]:
         """The ids of the schemas in the array under ``name``."""
         return tuple(
-            self._document.schema_id(one, self.pointer(name, at), self.place.base)
+            self._document.schema_id(one, self.pointer(name, at), self.place.base, self.place.scope)
             for at, one in enumerate(self.values(name))
         )
 
@@ -110,7 +111,32 @@ class Keywords:
 
     def inner_child(self, name: str, inner: str) -> int:
         """The id of one schema in the object under ``name``."""
-        return self._document.schema_id(self.schema[name][inner], self.pointer(name, inner), self.place.base)
+        return self._document.schema_id(
+            self.schema[name][inner], self.pointer(name, inner), self.place.base, self.place.scope
+        )
+
+    def dependent_children(self) -> tuple[tuple[str, int], ...]:
+        """Names, and the schemas that objects with a member of that name satisfy."""
+        listed = list(self.named_children("dependentSchemas").items())
+        for name, value in self.map("dependencies").items():
+            if not isinstance(value, (list, tuple)):
+                listed.append((name, self.inner_child("dependencies", name)))
+        return tuple(listed)
+
+    def referred(self, name: str) -> tuple[int, ...]:
+        """The id of the schema that a reference leads to; none when it is absent."""
+        reference = self.text(name)
+        if reference is None:
+            return ()
+        resolve = self._document.resolve
+        if name != "$ref":
+            resolve = self._document.resolve_dynamic if name == "$dynamicRef" else self._document.resolve_recursive
+        return (resolve(reference, self.place, self.pointer(name)),)
+
+
+def references_of(draft: int) -> tuple[str, ...]:
+    """The keywords that are references in a draft."""
+    return ("$ref",) if draft <= 7 else ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 def exact_number(value: Any) -> Number | None:

@@ -15,13 +15,15 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from shmcache.grammar.ir import EMPTY, Expression, Graph, Literal
+from shmcache.grammar.ir import EMPTY, Expression, Graph
 from shmcache.grammar.json_schema.expressions import sequence
 from shmcache.grammar.json_schema.nodes import Node
 from shmcache.grammar.json_schema.strings import Strings
 from shmcache.grammar.json_schema.unions import State, UnionStates
 
-_QUOTE = Literal(b'"')
+_COUNTED_PLACES_MAX = 2_048
+"""Where there are more places in an object than this, by members and their number so far, parts of members are calls:
+written out at each place, 200 members of which 100 may occur have 185,000 states, with calls 65,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,13 @@ class Levels:
         """Before any member."""
         return 0, 0, self.unions.states.start if self.unions else 0
 
+    def skipped(self, level: Level, position: int) -> Level | None:
+        """The level when no member before ``position`` comes any more; None: one of them would have to."""
+        if self.unions is None:
+            return level
+        state = self.unions.states.skipped(level[2], position)
+        return None if state is None else (level[0], level[1], state)
+
     def steps(self, level: Level, member: Member | Other) -> Iterator[tuple[Expression, Level]]:
         """What may stand behind the name of a member that comes next, each with the level after it."""
         if self.unions is None:
@@ -125,6 +134,11 @@ class Levels:
             count = max(count, self.maximum - remaining)
         return count, needs, state
 
+    def place_count(self, member_count: int) -> int:
+        """About how many places there are, by the next member and the number of members so far."""
+        bound = self.minimum if self.maximum is None else self.maximum
+        return member_count * min(bound, member_count)
+
     def accepts(self, level: Level) -> bool:
         """Whether there may be no further member."""
         is_met = self.unions is None or self.unions.states.accepts(level[2])
@@ -147,13 +161,16 @@ def member_graph(
     strings: Strings,
     levels: Levels,
     spelling: NameSpelling | None = None,
+    as_call: Callable[[Expression], Expression] | None = None,
 ) -> Graph:
     """At least one member, in order, all required ones among them, then any number of ``others``.
 
-    Names of ``members`` are written as in JSON where no other ``spelling`` is given.
+    Names of ``members`` are written as in JSON where no other ``spelling`` is given. ``as_call`` makes a rule of an
+    expression that occurs very often.
     """
-    spelling = spelling or NameSpelling(_QUOTE, _QUOTE, strings.name_character)
-    return _MemberGraph(members, others, comma, strings, levels, spelling).graph()
+    spelling = spelling or NameSpelling(strings.name_quote, strings.name_quote, strings.name_character)
+    has_calls = levels.place_count(len(members)) > _COUNTED_PLACES_MAX
+    return _MemberGraph(members, others, comma, strings, levels, spelling, as_call if has_calls else None).graph()
 
 
 class _MemberGraph:
@@ -167,7 +184,10 @@ class _MemberGraph:
         strings: Strings,
         levels: Levels,
         spelling: NameSpelling,
+        as_call: Callable[[Expression], Expression] | None,
     ) -> None:
+        self._as_call = as_call
+        self._calls: dict[int, tuple[Expression, Expression]] = {}  # by identity: equality would be slow
         self._spelling = spelling
         self._members = members
         self._others = others
@@ -181,6 +201,8 @@ class _MemberGraph:
         self._within: dict[tuple[int, int, int, Level], int] = {}
         self._pending: list[tuple[_Beginning, int, int, Level, int]] = []
         self._named: dict[tuple[int, Level], int] = {}
+        self._stretches: dict[int, tuple[Expression, _Beginning]] = {}
+        self._beginnings = [self._part(sequence(one, spelling.opening)) for one in (EMPTY, comma)]
         self._root = _Beginning()
         for at, member in enumerate(members):
             self._add_name(at, member.name)
@@ -200,6 +222,15 @@ class _MemberGraph:
         self._strings.budget.spend_states()
         self._state_count += 1
         return self._state_count - 1
+
+    def _part(self, expression: Expression) -> Expression:
+        """A part of a member, as a call where it occurs very often."""
+        if self._as_call is None or expression == EMPTY:
+            return expression
+        known = self._calls.get(id(expression))
+        if known is None:
+            known = self._calls[id(expression)] = (expression, self._as_call(expression))
+        return known[1]
 
     def graph(self) -> Graph:
         """The graph of the members."""
@@ -229,7 +260,8 @@ class _MemberGraph:
         last = self._first_required[at]  # none behind it may follow yet
         if at < count:
             entry = self._within_names(self._root, at, last, level)
-            self._edges.append((state, sequence(separator, self._spelling.opening), entry))
+            if entry is not None:
+                self._edges.append((state, self._beginnings[separator is not EMPTY], entry))
         if last == count:
             self._add_others(state, level, separator)
 
@@ -239,10 +271,17 @@ class _MemberGraph:
                 expression = sequence(separator, other.names, behind_name)
                 self._edges.append((state, expression, self._place(len(self._members), after)))
 
-    def _within_names(self, beginning: _Beginning, first: int, last: int, level: Level) -> int:
-        """The state behind a beginning that only the names of members ``first`` to ``last`` may continue."""
+    def _within_names(self, beginning: _Beginning, first: int, last: int, level: Level) -> int | None:
+        """The state behind a beginning that only the names of members ``first`` to ``last`` may continue.
+
+        None where an earlier member would have to be present.
+        """
         members = beginning.members
         low, high = bisect_left(members, first), bisect_right(members, last) - 1
+        skipped = self._levels.skipped(level, self._members[members[low]].position)
+        if skipped is None:
+            return None
+        level = skipped  # places that differ only in members that cannot come any more share what follows
         key = (id(beginning), low, high, level)
         state = self._within.get(key)
         if state is None:
@@ -253,11 +292,31 @@ class _MemberGraph:
     def _walk_name(self, beginning: _Beginning, first: int, last: int, level: Level, state: int) -> None:
         """Gives a state within names its edges, and every whole name what follows it."""
         if first <= beginning.whole <= last:
-            self._edges.append((state, self._spelling.closing, self._behind_name(beginning.whole, level)))
+            whole = self._levels.skipped(level, self._members[beginning.whole].position)
+            if whole is not None:
+                self._edges.append((state, self._spelling.closing, self._behind_name(beginning.whole, whole)))
         for character, longer in beginning.longer.items():
             if bisect_left(longer.members, first) < bisect_right(longer.members, last):
-                target = self._within_names(longer, first, last, level)
-                self._edges.append((state, self._spelling.character(character), target))
+                expression, reached = self._stretch(character, longer)
+                target = self._within_names(reached, first, last, level)
+                if target is not None:
+                    self._edges.append((state, expression, target))
+
+    def _stretch(self, character: str, longer: _Beginning) -> tuple[Expression, _Beginning]:
+        """The character; with calls, all that follow it up to where names part or end."""
+        expression = self._spelling.character(character)
+        if self._as_call is None:
+            return expression, longer
+        known = self._stretches.get(id(longer))
+        if known is None:
+            characters, reached = [expression], longer
+            while reached.whole < 0 and len(reached.longer) == 1:
+                ((character, reached),) = reached.longer.items()
+                characters.append(self._spelling.character(character))
+            whole = sequence(*characters)
+            known = (self._as_call(whole) if len(characters) > 1 else expression, reached)
+            self._stretches[id(longer)] = known
+        return known
 
     def _behind_name(self, member: int, level: Level) -> int:
         state = self._named.get((member, level))
@@ -268,5 +327,5 @@ class _MemberGraph:
                 if not self._others:
                     counted = self._levels.with_remaining(after, len(self._members) - member - 1)
                 if counted is not None:
-                    self._edges.append((state, behind_name, self._place(member + 1, counted)))
+                    self._edges.append((state, self._part(behind_name), self._place(member + 1, counted)))
         return state

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from functools import reduce
+from math import ceil, floor
 
 from shmcache.errors import LimitError
 from shmcache.grammar.ir import Expression, Regular
@@ -20,8 +21,11 @@ from shmcache.grammar.json_schema.multiples import multiples
 from shmcache.grammar.json_schema.number_automata import any_integer, any_number, integers_between, numbers_between
 from shmcache.grammar.json_schema.rules import Rules
 from shmcache.limits import Budget
-from shmcache.regular.dfa import EMPTY_LANGUAGE, Dfa
-from shmcache.regular.operations import intersect, subtract, unite, words
+from shmcache.regular.dfa import EMPTY_LANGUAGE, EMPTY_WORD, Dfa
+from shmcache.regular.operations import concatenate, intersect, literal, repeat, subtract, unite, words
+
+_LISTED_MAX = 10_000
+"""Most multiples between two bounds that are written as a list."""
 
 NUMBER_DIGITS_MAX = 4_000
 """Most digits a bound may have when written without exponent."""
@@ -191,6 +195,9 @@ class Numbers:
         budget = self._budget
         if numbers.spellings is not None:
             return self._constants(numbers, numbers.spellings)
+        listed = _few_multiples(numbers)
+        if listed is not None:
+            return self._listed(listed, is_integer=numbers.is_integer)
         interval = Interval.between(
             _written_out(numbers.low), _written_out(numbers.high), numbers.low_is_open, numbers.high_is_open
         )
@@ -212,10 +219,41 @@ class Numbers:
             result = subtract(result, numbers_between(point, budget, with_exponents=True), budget)
         return result
 
+    def _listed(self, values: list[Decimal], *, is_integer: bool) -> Dfa:
+        """These numbers without exponent: integers in their shortest spelling, others with any zeros at the end."""
+        if is_integer and self._canonical:
+            return words([format(value, "f") for value in values], self._budget)
+        wholes = [value for value in values if is_integral(value)]
+        spelled = words([format(value.to_integral_value(), "f") for value in wholes], self._budget)
+        if Decimal(0) in wholes:
+            spelled = unite(spelled, words(["-0"], self._budget), self._budget)
+        zeros = repeat(literal("0"), 1, None, self._budget)
+        point = unite(EMPTY_WORD, concatenate(literal("."), zeros, self._budget), self._budget)
+        result = concatenate(spelled, point, self._budget)
+        fractions = [format(value.normalize(), "f") for value in values if not is_integral(value)]
+        more = unite(EMPTY_WORD, zeros, self._budget)
+        return unite(result, concatenate(words(fractions, self._budget), more, self._budget), self._budget)
+
     def _constants(self, numbers: NumberSet, spellings: frozenset[str]) -> Dfa:
         admitted = [text for text in spellings if _satisfies(Decimal(text), numbers)]
         forms = (form for text in admitted for form in _forms(text, self._canonical, is_integer=numbers.is_integer))
         return words(sorted(forms), self._budget)
+
+
+def _few_multiples(numbers: NumberSet) -> list[Decimal] | None:
+    """The numbers of a bounded set of multiples where they are fewer than the remainders; None: they are not."""
+    if numbers.low is None or numbers.high is None or not numbers.divisors:
+        return None
+    divisor = Fraction(_checked(max(numbers.divisors)))
+    first, last = Fraction(_checked(numbers.low)) / divisor, Fraction(_checked(numbers.high)) / divisor
+    if last - first > min(_LISTED_MAX, divisor.numerator):
+        return None
+    exact = Context(prec=2 * NUMBER_DIGITS_MAX)
+    values = (
+        exact.divide(Decimal(factor * divisor.numerator), Decimal(divisor.denominator))
+        for factor in range(ceil(first), floor(last) + 1)
+    )
+    return [value for value in values if _satisfies(value, numbers)]
 
 
 def _satisfies(value: Decimal, numbers: NumberSet) -> bool:

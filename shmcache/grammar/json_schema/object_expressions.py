@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shmcache.grammar.ir import Expression
+from shmcache.grammar.ir import NOTHING, Expression
 from shmcache.grammar.json_schema.expressions import sequence
 from shmcache.grammar.json_schema.members import Levels, Member, Other, Unions, Way, member_graph
 from shmcache.grammar.json_schema.names import Names
@@ -58,12 +58,15 @@ def object_expression(
         expression = value(node)
         return None if expression is None else sequence(layout.colon, expression)
 
+    if not all(map(strings.admits_name, required)):
+        return NOTHING
     members: list[Member] = []
     others: list[Other] = []
     if objects.maximum != 0:
         for at, (name, node) in enumerate(objects.properties):
             listed = ways(name, node)
-            if listed:
+            if listed and strings.admits_name(name):
+                strings.spelling.check_name(name)
                 members.append(Member(name, listed, name in required, at))
         for at, (one, node) in enumerate(objects.others, len(objects.properties)):
             listed = ways(one, node)
@@ -82,7 +85,7 @@ def object_expression(
     if any_order and (members or others):
         content = unordered_graph(members, others, layout.comma(level), strings, levels, rules)
     elif members or others:
-        content = member_graph(members, others, layout.comma(level), strings, levels)
+        content = member_graph(members, others, layout.comma(level), strings, levels, as_call=rules.part)
     return rules.brackets(b"{", b"}", content, level, may_be_empty=may_be_empty)
 
 

@@ -214,11 +214,19 @@ def intersect_unions(
         return first
     budget.spend_states(len(first) * len(second))
     if _stays_factored(first, second) or _stays_factored(second, first):
-        pair = [one[0] if len(one) == 1 else ObjectSet(unions=(one,)) for one in (first, second)]
-        products: Iterable[ObjectSet | None] = [intersect_objects(pair[0], pair[1])]
+        products: Iterable[ObjectSet | None] = [intersect_objects(_as_one(first), _as_one(second))]
     else:
         products = (intersect_objects(one, other) for one in first for other in second)
     return tuple(dict.fromkeys(record for record in products if record is not None))
+
+
+def _as_one(union: tuple[ObjectSet, ...]) -> ObjectSet:
+    """The union as one record. What all of its records declare, that one declares, in their order."""
+    if len(union) == 1:
+        return union[0]
+    declared = [{name for name, _ in one.properties} for one in union]
+    common = [(name, ANYTHING) for name, _ in union[0].properties if all(name in names for names in declared)]
+    return ObjectSet(tuple(common), openness=min(one.openness for one in union), unions=(union,))
 
 
 def _stays_factored(first: tuple[ObjectSet, ...], second: tuple[ObjectSet, ...]) -> bool:

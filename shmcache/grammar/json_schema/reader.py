@@ -10,35 +10,40 @@ which they are to be ignored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shmcache.errors import SourceError, UnsupportedError
-from shmcache.grammar.json_schema import arrays, objects
-from shmcache.grammar.json_schema.arrays import ANY_ARRAY, ArraySet, constant_array, read_arrays
+from shmcache.grammar.json_schema.arrays import ANY_ARRAY
+from shmcache.grammar.json_schema.assertions import Assertions
 from shmcache.grammar.json_schema.complements import (
     NotComputableError,
     complement,
     having,
     of_objects,
-    unless_array,
     unless_object,
     without,
 )
 from shmcache.grammar.json_schema.document import FALSE, TRUE, Document
-from shmcache.grammar.json_schema.evaluation import NotStaticError, unevaluated_arrays, unevaluated_objects
-from shmcache.grammar.json_schema.keywords import Keywords, Number, exact_number
-from shmcache.grammar.json_schema.nodes import ANYTHING, Node, both, node_of
-from shmcache.grammar.json_schema.numbers import constant_numbers, read_numbers
-from shmcache.grammar.json_schema.objects import ANY_OBJECT, ObjectSet, constant_object, read_objects
+from shmcache.grammar.json_schema.evaluation import (
+    Condition,
+    Fails,
+    Holds,
+    NotStaticError,
+    evaluation_cases,
+    unevaluated_arrays,
+    unevaluated_objects,
+)
+from shmcache.grammar.json_schema.keywords import Keywords, references_of
+from shmcache.grammar.json_schema.nodes import Node, both, node_of
+from shmcache.grammar.json_schema.objects import ANY_OBJECT
 from shmcache.grammar.json_schema.refusals import Refusals
 from shmcache.grammar.json_schema.shapes import EVERYTHING, NOTHING, Shape, intersect, unite
-from shmcache.grammar.json_schema.strings import Strings, StringSet
+from shmcache.grammar.json_schema.strings import Strings
 from shmcache.grammar.schema_keywords import ANNOTATIONS
 from shmcache.limits import Budget
 
-_TYPES = frozenset(("null", "boolean", "number", "integer", "string", "array", "object"))
 _BESIDE_REFERENCE = ANNOTATIONS | {"$ref", "$schema", "$id", "id", "$defs", "definitions"}
 
 
@@ -47,7 +52,7 @@ class _Reading:
     """One schema: what its own keywords admit, and the schemas that apply to the same value.
 
     failing: not all of these are satisfied. condition: ``if``, ``then``, ``else``. dependent: objects with a member of
-    that name satisfy the schema.
+    that name satisfy the schema. unevaluated: which of the two keywords have an effect.
     """
 
     own: Shape
@@ -57,6 +62,7 @@ class _Reading:
     failing: tuple[int, ...] | None = None
     condition: tuple[int, int, int] | None = None
     dependent: tuple[tuple[str, int], ...] = ()
+    unevaluated: tuple[str, ...] = ()
 
     @property
     def in_place(self) -> tuple[int, ...]:
@@ -83,6 +89,7 @@ class Reader:
         self._refusals = refusals
         self._budget = budget
         self._is_satisfiable = is_satisfiable
+        self._assertions = Assertions(document, strings, refusals, self._complement_of, budget)
         self._readings: dict[int, _Reading] = {}
         self._shapes: dict[int, Shape] = {TRUE: EVERYTHING, FALSE: NOTHING}
         self._inexact: set[int] = set()  # schemas whose shapes admit too much, because something was ignored
@@ -90,6 +97,10 @@ class Reader:
     def constant(self, value: Any) -> Node:
         """The node of one value."""
         return node_of(self._document.constant_id(value, ""))
+
+    def surely_excludes(self, first: Node, second: Node) -> bool:
+        """Whether it is plain that no value satisfies both nodes."""
+        return self._is_satisfiable is not None and not self._is_satisfiable(both(first, second))
 
     def opposite(self, node: Node) -> Node | None:
         """The node of what does not satisfy ``node``, where the node says nothing of what is in containers."""
@@ -135,10 +146,13 @@ class Reader:
         result = reading.own
         for one in reading.all_of:
             result = self._both(result, self._shapes[one])
-        if reading.any_of is not None:
-            result = self._both(result, unite(self._shapes[one] for one in reading.any_of))
-        if reading.one_of is not None:
-            result = self._both(result, self._exactly_one(schema_id, reading.one_of))
+        groups = self._groups(schema_id, reading)
+        branching = EVERYTHING
+        for group in groups:
+            branching = self._both(branching, unite(group.values()))
+        for keyword in reading.unevaluated:
+            branching = self._unevaluated(schema_id, keyword, groups, branching)
+        result = self._both(result, branching)
         if reading.failing is not None:
             failing = [self._failing(schema_id, one, "not") for one in reading.failing]
             result = self._both(result, unite(failing))
@@ -173,22 +187,25 @@ class Reader:
         return node_of(self._document.complement_id(node))
 
     def _conditional(self, schema_id: int, condition: int, then: int, otherwise: int) -> Shape:
+        if then == otherwise == TRUE:
+            return EVERYTHING
         holds = self._both(self._shapes[condition], self._shapes[then])
         if otherwise == FALSE:
             return holds
         return unite((holds, self._both(self._failing(schema_id, condition, "if"), self._shapes[otherwise])))
 
-    def _exactly_one(self, schema_id: int, branches: tuple[int, ...]) -> Shape:
+    def _exactly_one(self, schema_id: int, branches: tuple[int, ...]) -> list[Shape]:
         """Each branch without those others that may have values in common with it."""
         if self._is_satisfiable is None:
             self._inexact.add(schema_id)
-            return unite(self._shapes[one] for one in branches)
+            return [self._shapes[one] for one in branches]
+        beside = node_of(self._document.without_id(schema_id, ("oneOf", "unevaluatedProperties", "unevaluatedItems")))
         overlapping: dict[int, list[int]] = {at: [] for at in range(len(branches))}
         for at, one in enumerate(branches):
             for after, other in enumerate(branches[at + 1 :], at + 1):
                 pair = both(node_of(one), node_of(other))
-                # Mostly the pair alone decides; with the whole schema, each pair costs as much as all branches.
-                if self._is_satisfiable(pair) and self._is_satisfiable(both(node_of(schema_id), pair)):
+                # Mostly the pair alone decides. With all branches, each pair would cost as much as they do.
+                if self._is_satisfiable(pair) and self._is_satisfiable(both(beside, pair)):
                     overlapping[at].append(other)
                     overlapping[after].append(one)
         shapes: list[Shape] = []
@@ -197,16 +214,18 @@ class Reader:
             for other in overlapping[at]:
                 shape = self._both(shape, self._failing(schema_id, other, "oneOf"))
             shapes.append(shape)
-        return unite(shapes)
+        return shapes
 
     def _reading(self, schema_id: int) -> _Reading:
         known = self._readings.get(schema_id)
         if known is None:
             self._budget.spend_states()
-            complemented = self._document.complemented(schema_id)
+            complemented, united = self._document.complemented(schema_id), self._document.united(schema_id)
             ignored_count = self._refusals.refused_count
             if complemented is not None:
                 known = _Reading(EVERYTHING, failing=complemented)
+            elif united is not None:
+                known = _Reading(EVERYTHING, any_of=united)
             else:
                 known = self._read(Keywords(self._document, self._document.place(schema_id)))
             if self._refusals.refused_count > ignored_count:
@@ -215,48 +234,83 @@ class Reader:
         return known
 
     def _read(self, keywords: Keywords) -> _Reading:
-        reference = keywords.text("$ref")
-        target: tuple[int, ...] = ()
-        if reference is not None:
-            target = self._resolved(reference, keywords)
-            if self._document.draft <= 7:
-                if not keywords.schema.keys() <= _BESIDE_REFERENCE:
-                    pointer = keywords.pointer("$ref")
-                    self._refusals.warn("$ref", pointer, "in the declared draft the siblings of '$ref' are ignored")
-                return _Reading(EVERYTHING, target)
-        shape = self._unevaluated(keywords, self._own_shape(keywords))
-        self._refusals.check(keywords, shape, self._document.draft)
+        draft = self._document.draft_of(keywords.place)
+        referred = self._referred(keywords, draft)
+        if draft <= 7 and "$ref" in keywords:
+            if not keywords.schema.keys() <= _BESIDE_REFERENCE:
+                pointer = keywords.pointer("$ref")
+                self._refusals.warn("$ref", pointer, "in the declared draft the siblings of '$ref' are ignored")
+            return _Reading(EVERYTHING, referred)
+        shape = self._assertions.read(keywords)
+        self._refusals.check(keywords, shape, draft)
         failing, affirmed = self._negated(keywords)
+        unevaluated = (("unevaluatedProperties", shape.objects), ("unevaluatedItems", shape.arrays))
         return _Reading(
             shape,
-            (*target, *affirmed, *(self._branches(keywords, "allOf") or ())),
+            (*referred, *affirmed, *(self._branches(keywords, "allOf") or ())),
             self._branches(keywords, "anyOf"),
             self._branches(keywords, "oneOf"),
             failing,
             self._condition(keywords),
-            self._dependent(keywords),
+            keywords.dependent_children(),
+            tuple(
+                name for name, records in unevaluated if name in keywords and records and keywords.child(name) != TRUE
+            ),
         )
 
-    def _unevaluated(self, keywords: Keywords, shape: Shape) -> Shape:
-        """What ``unevaluatedProperties`` and ``unevaluatedItems`` leave of the shape."""
-        for name in ("unevaluatedProperties", "unevaluatedItems"):
-            node = node_of(keywords.child(name)) if name in keywords else ANYTHING
-            if node == ANYTHING or not (shape.objects if name == "unevaluatedProperties" else shape.arrays):
-                continue
-            try:
-                if name == "unevaluatedProperties":
-                    objects = unevaluated_objects(self._document, keywords, node, self._strings)
-                    shape = shape if objects is None else self._both(shape, unless_object(objects))
-                else:
-                    arrays = unevaluated_arrays(self._document, keywords, node)
-                    shape = shape if arrays is None else self._both(shape, unless_array(arrays))
-            except NotStaticError as error:
-                message = f"the keyword {name!r} is not enforced here: {error}"
-                pointer = keywords.pointer(name)
-                self._refusals.refuse(UnsupportedError(message, feature=name, pointer=pointer))
-            except UnsupportedError as error:  # a pattern
-                self._refusals.refuse(error)
-        return shape
+    def _groups(self, schema_id: int, reading: _Reading) -> list[dict[Holds, Shape]]:
+        """For ``anyOf`` and ``oneOf`` each, the shapes of which an instance is in one at least."""
+        groups: list[dict[Holds, Shape]] = []
+        if reading.any_of is not None:
+            groups.append({Holds(one): self._shapes[one] for one in reading.any_of})
+        if reading.one_of is not None:
+            shapes = self._exactly_one(schema_id, reading.one_of)
+            branches = (Holds(one, schema_id) for one in reading.one_of)
+            groups.append(dict(zip(branches, shapes, strict=True)))
+        return groups
+
+    def _unevaluated(self, schema_id: int, keyword: str, groups: list[dict[Holds, Shape]], branching: Shape) -> Shape:
+        """Values of ``branching``, which the groups give, whose members or items that nothing evaluates are as said."""
+        keywords = Keywords(self._document, self._document.place(schema_id))
+        try:
+            cases = evaluation_cases(self._document, schema_id, keyword, self._strings, self._budget)
+        except NotStaticError as error:
+            message, pointer = f"the keyword {keyword!r} is not enforced here: {error}", keywords.pointer(keyword)
+            self._refusals.refuse(UnsupportedError(message, feature=keyword, pointer=pointer))
+            return branching
+        except UnsupportedError as error:  # a pattern
+            self._refusals.refuse(error)
+            return branching
+        child = keywords.child(keyword)
+        shapes: list[Shape] = []
+        for conditions, evaluated in cases.items():
+            if keyword == "unevaluatedProperties":
+                shape = of_objects(unevaluated_objects(evaluated, node_of(child)))
+            else:
+                items = node_of(self._document.union_id((child, *evaluated.contains)))
+                shape = Shape(arrays=(unevaluated_arrays(evaluated, items),))
+            for condition in conditions:
+                if not any(condition in group for group in groups):
+                    shape = self._both(shape, self._condition_shape(condition))
+            for group in groups:
+                named = [group[branch] for branch in group if branch in conditions]
+                # Where none is named, those branches remain with which there is no case that evaluates more.
+                others = [group[branch] for branch in group if conditions | {branch} not in cases]
+                for branch_shape in named or [unite(others)]:
+                    shape = self._both(shape, branch_shape)
+            shapes.append(shape)
+        united = unite(shapes)
+        if keyword == "unevaluatedProperties":
+            return replace(branching, objects=united.objects)
+        return replace(branching, arrays=united.arrays)
+
+    def _condition_shape(self, condition: Condition) -> Shape:
+        """The values of which a condition for being evaluated is true."""
+        if isinstance(condition, Holds):
+            return self._shapes[condition.schema_id]
+        if isinstance(condition, Fails):
+            return self._failing(condition.holder, condition.schema_id, "if")
+        return of_objects(having(condition.name))
 
     def _negated(self, keywords: Keywords) -> tuple[tuple[int, ...] | None, tuple[int, ...]]:
         """The schema under ``not``; or under two of them, where it is affirmed without any complement."""
@@ -272,15 +326,9 @@ class Reader:
         if "if" not in keywords:
             return None
         then, otherwise = (keywords.child(name) if name in keywords else TRUE for name in ("then", "else"))
-        return None if then == otherwise == TRUE else (keywords.child("if"), then, otherwise)
-
-    def _dependent(self, keywords: Keywords) -> tuple[tuple[str, int], ...]:
-        """The schemas of ``dependentSchemas`` and ``dependencies``; lists of names there are read with the objects."""
-        listed = list(keywords.named_children("dependentSchemas").items())
-        for name in keywords.map("dependencies"):
-            if not isinstance(keywords.schema["dependencies"][name], (list, tuple)):
-                listed.append((name, keywords.inner_child("dependencies", name)))
-        return tuple(listed)
+        if then == otherwise == TRUE and not self._document.has_unevaluated:  # else it may evaluate members
+            return None
+        return keywords.child("if"), then, otherwise
 
     def _branches(self, keywords: Keywords, name: str) -> tuple[int, ...] | None:
         if name not in keywords:
@@ -290,109 +338,12 @@ class Reader:
             raise keywords.malformed(name, "an array of at least one schema")
         return branches
 
-    def _resolved(self, reference: str, keywords: Keywords) -> tuple[int, ...]:
-        try:
-            return (self._document.resolve(reference, keywords.place, keywords.pointer("$ref")),)
-        except UnsupportedError as error:
-            self._refusals.refuse(error)
-            return ()
-
-    def _own_shape(self, keywords: Keywords) -> Shape:
-        """What the keywords say that are no applicators in place."""
-        named = _types(keywords)
-        types = _TYPES if named is None else named
-        has_numbers = not types.isdisjoint(("number", "integer"))
-        numbers = read_numbers(keywords, is_integer="number" not in types)  # always read: it may be malformed
-        strings = self._strings.read(keywords, self._refusals.refuse if "string" in types else None)
-        array_set, object_set = self._containers(keywords, named)
-        shape = Shape(
-            "null" in types,
-            frozenset((False, True)) if "boolean" in types else frozenset(),
-            (numbers,) if has_numbers else (),
-            (strings,) if "string" in types else (),
-            (array_set,) if "array" in types else (),
-            (object_set,) if "object" in types else (),
-        )
-        for name, needed in _dependent_names(keywords):
-            needing = ObjectSet(required=tuple(dict.fromkeys((name, *needed))))
-            shape = intersect(shape, unless_object(without(name), needing), self._budget)
-        for name in ("const", "enum"):
-            if name in keywords:
-                values = keywords.values("enum") if name == "enum" else [keywords.schema["const"]]
-                constants = self._constants(values, keywords.pointer(name))
-                shape = intersect(shape, constants, self._budget)
-        return shape
-
-    def _containers(self, keywords: Keywords, named: frozenset[str] | None) -> tuple[ArraySet, ObjectSet]:
-        """Arrays and objects; a schema that neither names such a type nor has a keyword for it does not speak of it."""
-        array_set, object_set = ANY_ARRAY, ANY_OBJECT
-        if "array" in (named or ()) or any(name in keywords for name in arrays.KEYWORDS):
-            array_set = read_arrays(keywords, self._complement_of, self._document.draft)
-        if "object" in (named or ()) or any(name in keywords for name in objects.KEYWORDS):
-            has_effect = named is None or "object" in named
-            object_set = read_objects(keywords, self._strings, self._refusals.refuse if has_effect else _ignore)
-        return array_set, object_set
-
-    def _constants(self, values: Iterable[Any], pointer: str) -> Shape:
-        """The shape of exactly these values, up to JSON's notion of equality."""
-        has_null = False
-        booleans: set[bool] = set()
-        numbers: list[Number] = []
-        strings: set[str] = set()
-        array_sets: dict[ArraySet, None] = {}
-        object_sets: dict[ObjectSet, None] = {}
-
-        def constant(value: Any) -> Node:
-            return node_of(self._document.constant_id(value, pointer))
-
-        for value in values:
-            number = exact_number(value)
-            if value is None:
-                has_null = True
-            elif isinstance(value, bool):
-                booleans.add(value)
-            elif number is not None:
-                numbers.append(number)
-            elif isinstance(value, str):
-                strings.add(value)
-            elif isinstance(value, (list, tuple)):
-                array_sets[constant_array(tuple(map(constant, value)))] = None
-            elif isinstance(value, dict):
-                object_sets[constant_object({name: constant(member) for name, member in value.items()})] = None
-            else:
-                raise SourceError(f"{value!r} is not a JSON value", pointer=pointer)
-        return Shape(
-            has_null,
-            frozenset(booleans),
-            (constant_numbers(numbers),) if numbers else (),
-            (StringSet(constants=frozenset(strings)),) if strings else (),
-            tuple(array_sets),
-            tuple(object_sets),
-        )
-
-
-def _types(keywords: Keywords) -> frozenset[str] | None:
-    """The types that ``type`` names, None when it is absent."""
-    if "type" not in keywords:
-        return None
-    value = keywords.schema["type"]
-    names = value if isinstance(value, (list, tuple)) and value else [value]
-    if not all(isinstance(name, str) and name in _TYPES for name in names):
-        raise keywords.malformed("type", f"one or several of {', '.join(sorted(_TYPES))}")
-    return frozenset(names)
-
-
-def _dependent_names(keywords: Keywords) -> Iterable[tuple[str, tuple[str, ...]]]:
-    """(name, names that objects with a member of that name need)."""
-    for keyword in ("dependentRequired", "dependencies"):
-        for name, needed in keywords.map(keyword).items():
-            if isinstance(needed, (list, tuple)):
-                if not all(isinstance(one, str) for one in needed):
-                    raise keywords.malformed(keyword, "a map of names to arrays of names")
-                yield name, tuple(needed)
-            elif keyword == "dependentRequired":
-                raise keywords.malformed(keyword, "a map of names to arrays of names")
-
-
-def _ignore(_error: UnsupportedError) -> None:
-    """For keywords without effect."""
+    def _referred(self, keywords: Keywords, draft: int) -> tuple[int, ...]:
+        """The schemas that references lead to."""
+        found: list[int] = []
+        for name in references_of(draft):
+            try:
+                found.extend(keywords.referred(name))
+            except UnsupportedError as error:
+                self._refusals.refuse(error)
+        return tuple(found)

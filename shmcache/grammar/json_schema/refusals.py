@@ -1,7 +1,6 @@
 """What is not enforced, and what is done about it.
 
-Owns the table of refused keywords and the choice between an error and a recorded warning. Must never know
-how keywords that are enforced are read.
+Owns the choice between an error and a recorded warning. Must never know how keywords that are enforced are read.
 
 A keyword is refused only where it has an effect: not when the schema does not admit the type that it concerns, nor when
 its value constrains nothing.
@@ -9,38 +8,11 @@ its value constrains nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from shmcache.errors import UnsupportedError
 from shmcache.grammar import ir
 from shmcache.grammar.json_schema import formats
 from shmcache.grammar.json_schema.keywords import Keywords
 from shmcache.grammar.json_schema.shapes import Shape
-
-
-def _any_type(_shape: Shape) -> bool:
-    return True
-
-
-def _arrays(shape: Shape) -> bool:
-    return bool(shape.arrays)
-
-
-def _objects(shape: Shape) -> bool:
-    return bool(shape.objects)
-
-
-def _always(_value: Any) -> bool:
-    return True
-
-
-REFUSED_KEYWORDS: dict[str, tuple[Callable[[Shape], bool], Callable[[Any], bool]]] = {
-    "$dynamicRef": (_any_type, _always),
-    "$recursiveRef": (_any_type, _always),
-}
-"""Keyword → whether it concerns a type that the shape admits, and whether its value has any effect."""
-
 
 CONTENT_KEYWORDS = ("contentEncoding", "contentMediaType", "contentSchema")
 """Keywords of strings that drafts up to 7 leave to the implementation, and that are annotations in later ones."""
@@ -73,13 +45,6 @@ class Refusals:
 
     def check(self, keywords: Keywords, shape: Shape, draft: int) -> None:
         """Refuses every keyword that would narrow ``shape`` and is not enforced."""
-        for name, (concerns, has_effect) in REFUSED_KEYWORDS.items():
-            if name in keywords and concerns(shape) and has_effect(keywords.schema[name]):
-                self.refuse(
-                    UnsupportedError(
-                        f"the keyword {name!r} is not enforced", feature=name, pointer=keywords.pointer(name)
-                    )
-                )
         if shape.strings:
             self._check_format(keywords)
             for name in CONTENT_KEYWORDS:
@@ -99,9 +64,7 @@ class Refusals:
         if name is None:
             return
         pointer = keywords.pointer("format")
-        if name in formats.UNSUPPORTED:
-            self.refuse(UnsupportedError(f"the format {name!r} is not enforced", feature="format", pointer=pointer))
-        elif name not in formats.SUPPORTED:
+        if name not in formats.SUPPORTED:
             self.warn("format", pointer, f"the format {name!r} is not defined by JSON Schema and constrains nothing")
 
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from shmcache.grammar import ir
-from shmcache.grammar.ir import Choice, Expression, Grammar, Literal, Reference, Regular
+from shmcache.grammar.ir import NOTHING, Choice, Expression, Grammar, Literal, Reference, Regular
 from shmcache.grammar.json_schema.expressions import repeat, sequence
 from shmcache.grammar.json_schema.layout import LEVEL_MAX, Layout
 from shmcache.grammar.json_schema.number_automata import any_integer, any_number
-from shmcache.grammar.json_schema.string_automata import any_name, any_string
+from shmcache.grammar.json_schema.spelling import Spelling
+from shmcache.grammar.json_schema.string_automata import any_name
 from shmcache.limits import Budget
+from shmcache.regular.code_points import ANY
+from shmcache.regular.operations import everything
 
 ROOT = "root"
 _NAMES = ("names", "other name")
@@ -26,8 +29,15 @@ class Rules:
     ``prefix`` begins the names of all rules but those defined by name, where grammars are made of several such sets.
     """
 
-    def __init__(self, layout: Layout, budget: Budget | None = None, prefix: str = "") -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        budget: Budget | None = None,
+        prefix: str = "",
+        spelling: Spelling | None = None,
+    ) -> None:
         self.layout = layout
+        self.spelling = spelling or Spelling()
         self._prefix = prefix
         self.budget = budget or Budget()
         self._bodies: dict[str, Expression] = {}
@@ -47,8 +57,15 @@ class Rules:
             name = self._names[what] = f"{self._prefix}{kind}_{len(self._names)}".replace(" ", "_")
             self._shared.add(name)
             self._bodies[name] = make_body()
-            self._base.add(self._any_name().rule if kind in _NAMES else self.string().rule)
+            self._add_base(kind)
         return Reference(name)
+
+    def _add_base(self, kind: object) -> None:
+        """The rule beside which masks inside rules of this kind are worked out, be it called or not."""
+        if kind == "string":
+            self._base.add(self.string().rule)
+        elif kind in _NAMES and not self.spelling.mark:
+            self._base.add(self._generic("json_name", lambda: Regular(self.spelling.quoted(any_name()))).rule)
 
     def kept(self, expression: Expression) -> Expression:
         """The same expression; a rule that it calls is never made part of its callers."""
@@ -56,17 +73,23 @@ class Rules:
             self._shared.add(expression.rule)
         return expression
 
+    def part(self, expression: Expression) -> Reference:
+        """A call of a rule that is the expression."""
+        return self.shared(("part", expression), lambda: expression)
+
     def grammar(self, warnings: tuple[ir.Warning, ...]) -> Grammar:
         """The grammar of all rules defined."""
         return Grammar(dict(self._bodies), ROOT, frozenset(self._shared), frozenset(self._base), warnings)
 
     def string(self) -> Reference:
         """Any JSON string."""
-        return self._generic("json_string", lambda: Regular(any_string()))
+        return self._generic("json_string", lambda: Regular(self.spelling.any_string()))
 
-    def _any_name(self) -> Reference:
-        """Any name of a property, in the spellings of names."""
-        return self._generic("json_name", lambda: Regular(any_name()))
+    def name(self) -> Reference:
+        """Any name, with what stands around it."""
+        if not self.spelling.mark:
+            return self.string()
+        return self._generic("bare_name", lambda: Regular(self.spelling.bare_names(everything(ANY))))
 
     def number(self) -> Reference:
         """Any JSON number."""
@@ -112,7 +135,7 @@ class Rules:
     def _object_body(self, level: int) -> Expression:
         member: Expression | None = None
         if self._may_nest(level):
-            member = sequence(self.string(), self.layout.colon, self.value(self._below(level)))
+            member = sequence(self.name(), self.layout.colon, self.value(self._below(level)))
         return self._container(b"{", b"}", member, level)
 
     def _array_body(self, level: int) -> Expression:
@@ -136,6 +159,6 @@ class Rules:
         """A container around ``members`` (at least one); None: around nothing."""
         empty = sequence(self.layout.empty, Literal(closing))
         if members is None:
-            return sequence(Literal(opening), empty)
+            return sequence(Literal(opening), empty) if may_be_empty else NOTHING
         full = sequence(self.layout.begin(level), members, self.layout.end(level), Literal(closing))
         return sequence(Literal(opening), Choice((empty, full)) if may_be_empty else full)

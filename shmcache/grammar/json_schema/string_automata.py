@@ -6,7 +6,7 @@ Owns automata only. Must never know a schema or a rule.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 from shmcache.limits import Budget
 from shmcache.regular.code_points import ANY, CodePoints
@@ -15,6 +15,9 @@ from shmcache.regular.encode import encode_json_string
 from shmcache.regular.operations import characters, everything
 
 _QUOTE = ord('"')
+_REMEMBERED_COUNT_MAX = 128
+"""Automata of up to so many characters are kept from compile to compile in each process; each takes up to 1 MB."""
+
 _CONTENT = 1  # the state of a quoted automaton behind the opening quote
 
 NAME_ESCAPABLE = ~CodePoints.of((0x20, 0x7E))
@@ -27,12 +30,10 @@ def quoted(content: Dfa) -> Dfa:
         return EMPTY_LANGUAGE
     final = content.state_count + 1
     rows: list[tuple[Edge, ...]] = [((_QUOTE, _QUOTE, 1),)]
-    for row, accepts in zip(content.edges, content.accepting, strict=True):
-        shifted = [(low, high, target + 1) for low, high, target in row]
+    rows += [tuple([(low, high, target + 1) for low, high, target in row]) for row in content.edges]
+    for state, accepts in enumerate(content.accepting, 1):
         if accepts:
-            shifted.append((_QUOTE, _QUOTE, final))
-            shifted.sort()
-        rows.append(tuple(shifted))
+            rows[state] = tuple(sorted([*rows[state], (_QUOTE, _QUOTE, final)]))
     rows.append(())
     return Dfa(edges=tuple(rows), accepting=(False,) * final + (True,))
 
@@ -57,24 +58,33 @@ def _one_character() -> Dfa:
 
 def counted(minimum: int, maximum: int | None, budget: Budget) -> Dfa:
     """A chain of copies of the automaton of one character; the last one loops when there is no maximum."""
+    copies = minimum + 1 if maximum is None else maximum
+    budget.spend_states(copies * (_one_character().state_count - 1) + 1)
+    return _remembered(minimum, maximum) if copies <= _REMEMBERED_COUNT_MAX else _counted(minimum, maximum)
+
+
+@lru_cache(maxsize=32)
+def _remembered(minimum: int, maximum: int | None) -> Dfa:
+    return _counted(minimum, maximum)
+
+
+def _counted(minimum: int, maximum: int | None) -> Dfa:
     unit = _one_character()
     (end,) = (state for state, accepts in enumerate(unit.accepting) if accepts)
     inner = [state for state in range(unit.state_count) if state != end]
     place = {state: at for at, state in enumerate(inner)}
     size = len(inner)
     copies = minimum + 1 if maximum is None else maximum
-    budget.spend_states(copies * size + 1)
+    shapes = [
+        [(low, high, size if target == end else place[target]) for low, high, target in unit.edges[state]]
+        for state in inner
+    ]
     rows: list[tuple[Edge, ...]] = []
-    for copy in range(copies):
-        here = copy * size
-        following = here if maximum is None and copy == minimum else here + size
-        for state in inner:
-            rows.append(
-                tuple(
-                    (low, high, following if target == end else here + place[target])
-                    for low, high, target in unit.edges[state]
-                )
-            )
+    for here in range(0, copies * size, size):
+        rows += [tuple([(low, high, here + target) for low, high, target in row]) for row in shapes]
+    if maximum is None:
+        here = minimum * size
+        rows[here:] = [tuple([(low, high, here + target % size) for low, high, target in row]) for row in shapes]
     starts_accepting = [copy >= minimum for copy in range(copies)]
     accepting = [at % size == 0 and starts_accepting[at // size] for at in range(copies * size)]
     if maximum is not None:

@@ -12,18 +12,23 @@ would have six times the states, and the matcher could never tell that only one 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
 
 from shmcache.errors import SourceError, UnsupportedError
-from shmcache.grammar.ir import Expression, Literal, Regular
+from shmcache.grammar.ir import EMPTY, Expression, Literal, Regular
 from shmcache.grammar.json_schema import formats
+from shmcache.grammar.json_schema.counted_texts import CountedTexts
 from shmcache.grammar.json_schema.counting import counted_string
-from shmcache.grammar.json_schema.formats import format_automaton
+from shmcache.grammar.json_schema.expressions import choice, sequence
+from shmcache.grammar.json_schema.formats import format_automaton, outer_automaton
 from shmcache.grammar.json_schema.keywords import Keywords
+from shmcache.grammar.json_schema.regex_format import regex_expression
 from shmcache.grammar.json_schema.rules import Rules
-from shmcache.grammar.json_schema.string_automata import NAME_ESCAPABLE, is_plain, names_but, quoted
+from shmcache.grammar.json_schema.spelling import Spelling
+from shmcache.grammar.json_schema.string_automata import NAME_ESCAPABLE, counted, is_plain, names_but, quoted
 from shmcache.grammar.regex import search_automaton
 from shmcache.limits import Budget
 from shmcache.regular.code_points import ANY
@@ -41,9 +46,12 @@ from shmcache.regular.operations import (
 
 @dataclass(frozen=True, slots=True, order=True)
 class Condition:
-    """That the regular expression ``text`` is found in a string, or that the string has the format ``text``; or not."""
+    """That the regular expression ``text`` is found in a string, or that the string has the format ``text``; or not.
 
-    kind: str  # "pattern" or "format"
+    Of some formats only a part is admitted. Of a "loose format" all, and perhaps more.
+    """
+
+    kind: str  # "pattern", "format" or "loose format"
     text: str
     holds: bool = True
 
@@ -63,6 +71,13 @@ class StringSet:
     constants: frozenset[str] | None = None
     excluded: frozenset[str] = frozenset()
 
+    def loosened(self) -> StringSet:
+        """A record that surely admits all strings that satisfy the fields."""
+        if not any(one.kind == "format" for one in self.conditions):
+            return self
+        loose = (replace(one, kind="loose format") if one.kind == "format" else one for one in self.conditions)
+        return replace(self, conditions=frozenset(loose))
+
     @property
     def is_mere_length(self) -> bool:
         """Whether only the length is constrained."""
@@ -77,6 +92,11 @@ class StringSet:
 
 
 ANY_STRING = StringSet()
+REGULAR_EXPRESSION = StringSet(conditions=frozenset((Condition("format", "regex"),)))
+"""Of which the format alone is asked: its rules admit more than an automaton can."""
+
+_LONG_MIN = 512
+"""Strings of fewer characters are not looked at as long ones."""
 
 
 def intersect_strings(first: StringSet, second: StringSet) -> StringSet:
@@ -124,8 +144,9 @@ def unite_constant_strings(sets: Iterable[StringSet]) -> list[StringSet]:
 class Strings:
     """Reads string keywords and makes the automata of string sets, each once per compile."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, spelling: Spelling | None = None) -> None:
         self.budget = budget
+        self.spelling = spelling or Spelling()
         self._patterns: dict[str, Dfa] = {}
         self._texts: dict[StringSet, Dfa] = {}
         self._name_characters: dict[str, Expression] = {}
@@ -166,16 +187,39 @@ class Strings:
 
     def spelled_as_name(self, text: Dfa) -> Dfa:
         """The names of a text automaton as bytes, quotes included."""
-        return quoted(encode_json_string(text, self.budget, escapable=NAME_ESCAPABLE))
+        if self.spelling.mark:
+            return self.spelling.bare_names(text)
+        return self.spelling.quoted(quoted(encode_json_string(text, self.budget, escapable=NAME_ESCAPABLE)))
 
     def _condition(self, condition: Condition) -> Dfa:
-        return self._patterns[condition.text] if condition.kind == "pattern" else format_automaton(condition.text)
+        if condition.kind == "pattern":
+            return self._patterns[condition.text]
+        is_within = condition.holds == (condition.kind == "format")
+        return format_automaton(condition.text) if is_within else outer_automaton(condition.text)
 
     def is_empty(self, strings: StringSet) -> bool:
         """Whether no string satisfies the record."""
         if strings.maximum is not None and strings.maximum < strings.minimum:
             return True
-        return not strings.is_mere_length and self.text_automaton(strings).is_empty
+        if strings.is_mere_length or strings == REGULAR_EXPRESSION:
+            return False
+        counted = self._long_texts(strings)
+        return self.text_automaton(strings).is_empty if counted is None else counted.is_empty()
+
+    def _long_texts(self, strings: StringSet) -> CountedTexts | None:
+        """The strings, where their characters are too many for an automaton of all counts; None: they are not."""
+        if strings.constants is not None or max(strings.minimum, strings.maximum or 0) < _LONG_MIN:
+            return None
+        unbounded = replace(strings, minimum=0, maximum=None)
+        spell = self._spell_as_name if strings.has_name_spelling else self._spell
+        counted = CountedTexts(self.text_automaton(unbounded), strings.minimum, strings.maximum, spell, self.budget)
+        return None if counted.is_short() else counted
+
+    def _spell(self, text: Dfa) -> Dfa:
+        return encode_json_string(text, self.budget)
+
+    def _spell_as_name(self, text: Dfa) -> Dfa:
+        return encode_json_string(text, self.budget, escapable=NAME_ESCAPABLE)
 
     def text_automaton(self, strings: StringSet) -> Dfa:
         """The strings, over code points."""
@@ -209,23 +253,54 @@ class Strings:
         return rules.shared(("string", sets), lambda: self._body(sets, rules))
 
     def _body(self, sets: tuple[StringSet, ...], rules: Rules) -> Expression:
+        if self.spelling.mark:
+            marked = [self.spelling.marked(self.text_automaton(one)) for one in sets]
+            return Regular(reduce(lambda one, other: unite(one, other, self.budget), marked))
+        if REGULAR_EXPRESSION in sets and self.spelling.is_of_json:
+            others = tuple(one for one in sets if one != REGULAR_EXPRESSION)
+            expression = regex_expression(self._spell_as_name, rules)
+            whole = sequence(Literal(b'"'), expression, Literal(b'"'))
+            return choice((whole, self._body(others, rules))) if others else whole
         if len(sets) == 1 and sets[0].is_mere_length:
-            return counted_string(sets[0].minimum, sets[0].maximum, rules, self.budget)
+            minimum, maximum = sets[0].minimum, sets[0].maximum
+            if self.spelling.texts:
+                return Regular(self.spelling.quoted(quoted(counted(minimum, maximum, self.budget))))
+            return counted_string(minimum, maximum, rules, self.budget)
+        long_texts = {one: self._long_texts(one) for one in sets} if not self.spelling.texts else {}
+        if any(long_texts.values()):
+            return choice(self._long_or_short(one, counted, rules) for one, counted in long_texts.items())
         automata = [self.text_automaton(one) for one in sets]
         text = reduce(lambda one, other: unite(one, other, self.budget), automata)
         if all(one.has_name_spelling for one in sets):
             return Regular(self.spelled_as_name(text))
-        return Regular(quoted(encode_json_string(text, self.budget)))
+        return Regular(self.spelling.quoted(quoted(encode_json_string(text, self.budget))))
+
+    def _long_or_short(self, strings: StringSet, counted: CountedTexts | None, rules: Rules) -> Expression:
+        if counted is not None and (blocks := counted.expression(rules)) is not None:
+            return sequence(Literal(b'"'), blocks, Literal(b'"'))
+        text = self.text_automaton(strings)
+        return Regular(self.spelled_as_name(text) if strings.has_name_spelling else quoted(self._spell(text)))
 
     def name_character(self, character: str) -> Expression:
-        """One character of the name of a property."""
-        if is_plain(character):
+        """One character of the name of a property; in its shortest spelling only where texts are excluded."""
+        if is_plain(character) or self.spelling.mark:
             return Literal(character.encode())
+        if self.spelling.texts:
+            return Literal(_shortest(character).encode())
         known = self._name_characters.get(character)
         if known is None:
             spelled = encode_json_string(words([character], self.budget), self.budget, escapable=NAME_ESCAPABLE)
             known = self._name_characters[character] = Regular(spelled)
         return known
+
+    def admits_name(self, name: str) -> bool:
+        """Whether a property of that name can be written without an excluded text."""
+        return not self.spelling.texts or self.spelling.admits(name if self.spelling.mark else _shortest(name))
+
+    @property
+    def name_quote(self) -> Expression:
+        """What stands before and behind a name."""
+        return EMPTY if self.spelling.mark else Literal(b'"')
 
     def other_name(self, names: frozenset[str], rules: Rules) -> Expression:
         """Any name but these, quotes included.
@@ -233,14 +308,18 @@ class Strings:
         None of these is admitted in any spelling: names have the spellings of names only.
         """
         if not names:
-            return rules.string()
+            return rules.name()
         return rules.shared(("other name", names), lambda: self._other_name(names))
 
     def _other_name(self, names: frozenset[str]) -> Expression:
-        if all(map(is_plain, names)):
-            return Regular(names_but(names, self.budget))
+        if all(map(is_plain, names)) and not self.spelling.mark:
+            return Regular(self.spelling.quoted(names_but(names, self.budget)))
         text = subtract(everything(ANY), words(sorted(names), self.budget), self.budget)
         return Regular(self.spelled_as_name(text))
+
+
+def _shortest(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 def _satisfies(text: str, strings: StringSet, conditions: list[tuple[Dfa, bool]]) -> bool:

@@ -72,9 +72,13 @@ STYLES: Mapping[str, Style | None] = MappingProxyType(
             "<|close|>argument<|sep|>",
             '"',
         ),
+        "gemma": None,
     }
 )
-"""Name → style; None: plain JSON."""
+"""Name → style; None: JSON, or nearly."""
 
-UNSUPPORTED_STYLES = ("minimax_m3_xml", "cohere_xml", "gemma")
-"""Styles that write nested values in a way of their own."""
+UNSUPPORTED_STYLES = ("minimax_m3_xml", "cohere_xml")
+"""Styles that write nested values as elements of their own."""
+
+MARKS = {"gemma": '<|"|>'}
+"""Styles that are JSON but for names, which have no quotes, and strings, which stand as they are between marks."""

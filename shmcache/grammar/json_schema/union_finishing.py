@@ -101,7 +101,7 @@ def _is_closed_alike(base: ObjectSet, unions: list[_Union]) -> bool:
         return False
     declared = {name for name, _ in base.properties} | set(base.required)
     for one in alternatives:
-        if one.openness == Openness.STATED and one.extra != NEVER:
+        if one.minimum or (one.openness == Openness.STATED and one.extra != NEVER):
             return False
         if speaks and not declared >= {name for name, node in one.properties if node != NEVER} | set(one.required):
             return False

@@ -129,6 +129,8 @@ class UnionStates:
         self._unmoved_until: list[int] = []  # by union: no member at an earlier position changes it
         self._mentions: dict[tuple[int, int], tuple[Node, ...]] = {}
         self._steps: dict[tuple[int, int, frozenset[Node]], int] = {}
+        self._skips: dict[tuple[State, int], State] = {}
+        self._skipped_unions: dict[tuple[int, int], int] = {}
         self._states: list[tuple[int, ...]] = []
         self._state_numbers: dict[tuple[int, ...], State] = {}
         self._nothing = self._demand(None, -1)
@@ -146,6 +148,30 @@ class UnionStates:
             after = [self._after(union, position, holding) for union in moved]
             if _DEAD not in after:
                 yield node, self._state([*unmoved, *after])
+
+    def skipped(self, state: State, position: int) -> State | None:
+        """The state when no member before ``position`` comes any more; None: one of them would have to."""
+        unions = self._states[state]
+        if all(position <= self._unmoved_until[one] for one in unions):
+            return state
+        known = self._skips.get((state, position))
+        if known is None:
+            self._budget.spend_edges(len(unions))
+            left = [self._skipped_union(union, position) for union in unions]
+            known = self._skips[state, position] = _DEAD if _DEAD in left else self._state(left)
+        return None if known == _DEAD else known
+
+    def _skipped_union(self, union: int, position: int) -> int:
+        if position <= self._unmoved_until[union]:
+            return union
+        known = self._skipped_unions.get((union, position))
+        if known is None:
+            elements = []
+            for number, unmet, count, end in self._unions[union]:
+                reached = self._reached(number, position)
+                elements.append(None if reached < 0 else (reached, unmet, count, end))
+            known = self._skipped_unions[union, position] = self._union(elements)
+        return known
 
     def accepts(self, state: State) -> bool:
         """Whether there may be no further member."""

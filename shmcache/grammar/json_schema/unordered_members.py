@@ -9,13 +9,11 @@ Names and values are calls, so that a state is no more than one edge for each me
 
 from __future__ import annotations
 
-from shmcache.grammar.ir import EMPTY, Expression, Graph, Literal, Reference
+from shmcache.grammar.ir import EMPTY, Expression, Graph, Reference
 from shmcache.grammar.json_schema.expressions import sequence
 from shmcache.grammar.json_schema.members import Level, Levels, Member, NameSpelling, Other, Way
 from shmcache.grammar.json_schema.rules import Rules
 from shmcache.grammar.json_schema.strings import Strings
-
-_QUOTE = Literal(b'"')
 
 SETS_MAX = 4096
 """Most sets of members that are told apart (all of 12 members), for each number of members and each set of needs."""
@@ -38,7 +36,7 @@ def unordered_graph(
 
     Names of ``members`` are written as in JSON where no other ``spelling`` is given.
     """
-    spelling = spelling or NameSpelling(_QUOTE, _QUOTE, strings.name_character)
+    spelling = spelling or NameSpelling(strings.name_quote, strings.name_quote, strings.name_character)
     return _UnorderedGraph(members, others, comma, strings, levels, rules, spelling).graph()
 
 

@@ -153,7 +153,6 @@ class _Determiniser:
         self._thread_numbers: dict[Thread, int] = {}
         self._steps: dict[int, dict[int, frozenset[int]]] = {}
         self._closures: dict[tuple[int, int], list[Thread]] = {}
-        self._have_obligations = False
         self._match_number = self._thread_number((nfa.ACCEPT, _NO_OBLIGATIONS)) if nfa.reading[nfa.ACCEPT] else -1
 
     def _sets(self) -> Iterable[CodePoints]:
@@ -195,9 +194,9 @@ class _Determiniser:
         """The threads that matter: not those that count only when another of them counts anyway."""
         if self._match_number in threads:
             return frozenset((self._match_number,))
-        if not self._have_obligations or len(threads) == 1:
+        if len(threads) == 1:
             return frozenset(threads)
-        kept = _least_obliged([self._threads[number] for number in threads], self._budget)
+        kept = self._needed([self._threads[number] for number in threads])
         return frozenset(self._thread_numbers[thread] for thread in kept)
 
     def _accepts(self, subset: frozenset[int]) -> bool:
@@ -212,7 +211,6 @@ class _Determiniser:
             self._budget.spend_edges()
             number = self._thread_numbers[thread] = len(self._threads)
             self._threads.append(thread)
-            self._have_obligations |= bool(thread[1])
         return number
 
     def _step(self, thread: int) -> dict[int, frozenset[int]]:
@@ -246,8 +244,30 @@ class _Determiniser:
                         seen.add((target, grown))
                         pending.append((target, grown))
             lasting = [thread for thread in seen if self._nfa.reading[thread[0]] or thread[0] == self._nfa.ACCEPT]
-            known = self._closures[(state, context)] = _least_obliged(lasting, self._budget)
+            known = self._closures[(state, context)] = self._needed(lasting)
         return known
+
+    def _needed(self, threads: list[Thread]) -> list[Thread]:
+        """The threads without those that count only when another one counts too.
+
+        That other one is at the same place of the pattern, in no later copies of what is repeated there, and has no
+        obligations besides.
+        """
+        by_path: dict[int, list[tuple[tuple[int, ...], Obligations, int]]] = {}
+        for state, obligations in threads:
+            path, copies = self._nfa.place[state]
+            by_path.setdefault(path, []).append((copies, obligations, state))
+        kept: list[Thread] = []
+        for listed in by_path.values():
+            if len(listed) > 1:
+                listed.sort(key=lambda one: (sum(one[0]), len(one[1])))
+            least: list[tuple[tuple[int, ...], Obligations]] = []
+            for copies, obligations, state in listed:
+                self._budget.spend_edges(len(least))
+                if not any(_covers(one, copies) and less <= obligations for one, less in least):
+                    least.append((copies, obligations))
+                    kept.append((state, obligations))
+        return kept
 
     def _pass(self, condition: Condition | None, obligations: Obligations, context: int) -> Obligations | None:
         """The obligations of a thread that has passed the condition, or None when it cannot."""
@@ -267,12 +287,6 @@ def _labels(automaton: Dfa) -> Iterable[CodePoints]:
             yield CodePoints.from_ranges(ranges)
 
 
-def _least_obliged(threads: list[Thread], budget: Budget) -> list[Thread]:
-    """Of threads in one state, those whose obligations include no other's: where they count, the other does too."""
-    by_state: dict[int, list[Obligations]] = {}
-    for state, obligations in sorted(threads, key=lambda thread: len(thread[1])):
-        smaller = by_state.setdefault(state, [])
-        budget.spend_edges(len(smaller))
-        if not any(one <= obligations for one in smaller):
-            smaller.append(obligations)
-    return [(state, obligations) for state, kept in by_state.items() for obligations in kept]
+def _covers(copies: tuple[int, ...], others: tuple[int, ...]) -> bool:
+    """Whether what is in these copies can do whatever is possible in the others."""
+    return copies == others or all(one <= other for one, other in zip(copies, others, strict=True))

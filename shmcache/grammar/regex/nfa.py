@@ -21,14 +21,24 @@ from shmcache.regular.code_points import ANY, CodePoints
 
 Condition = Behind | Ahead | Lookahead
 
+Place = tuple[int, tuple[int, ...]]
+"""Where in a pattern a state is, by number, and in which copies of it; see :class:`ConditionalNfa`."""
+
+_Part = tuple[Node, int, int, Place]
+"""A part that is still to be built: its entry, its exit, and where it is."""
+
 
 class ConditionalNfa:
     """Words lead from state ``START`` to state ``ACCEPT``.
 
     ``reading[s]`` holds (characters, target) edges, ``free[s]`` (condition or None, target) edges that read nothing.
+
+    ``place[s]`` is a pair of where in the pattern ``s`` is, and, for each bounded repetition around it, which of the
+    copies that may be left out it is in. Of two states that differ in these numbers only, one whose numbers are all at
+    most the other's can do whatever the other can: it has as many copies left, or more.
     """
 
-    __slots__ = ("_budget", "free", "reading")
+    __slots__ = ("_budget", "_paths", "free", "place", "reading")
 
     START = 0
     ACCEPT = 1
@@ -36,9 +46,11 @@ class ConditionalNfa:
     def __init__(self, node: Node, budget: Budget, *, skips_before: bool, ignores_after: bool) -> None:
         """The automaton of ``node``; after any text if ``skips_before``, before any text if ``ignores_after``."""
         self._budget = budget
+        self._paths: dict[tuple[int, str, int], int] = {}
+        self.place: list[Place] = []
         self.reading: list[list[tuple[CodePoints, int]]] = []
         self.free: list[list[tuple[Condition | None, int]]] = []
-        start, accept = self._add_state(), self._add_state()
+        start, accept = self._add_state((-1, ())), self._add_state((-2, ()))
         assert (start, accept) == (self.START, self.ACCEPT)
         if skips_before:
             self.reading[start].append((ANY, start))
@@ -50,8 +62,13 @@ class ConditionalNfa:
         """All conditions on any edge."""
         return {condition for edges in self.free for condition, _ in edges if condition is not None}
 
-    def _add_state(self) -> int:
+    def _path(self, outer: int, part: str, at: int = 0) -> int:
+        """The number of a part of a pattern."""
+        return self._paths.setdefault((outer, part, at), len(self._paths))
+
+    def _add_state(self, place: Place) -> int:
         self._budget.spend_states()
+        self.place.append(place)
         self.reading.append([])
         self.free.append([])
         return len(self.free) - 1
@@ -59,48 +76,53 @@ class ConditionalNfa:
     def _build(self, root: Node, entry: int, exit_: int) -> None:
         # Both ends of a part exist before the part does, so parts can wait on a list and nothing recurses. A part adds
         # edges out of its entry and into its exit only, hence neighbours share ends, and START and ACCEPT may loop.
-        pending: list[tuple[Node, int, int]] = [(root, entry, exit_)]
+        pending: list[_Part] = [(root, entry, exit_, (self._path(-1, "root"), ()))]
         while pending:
             self._budget.spend_edges()
-            node, begin, end = pending.pop()
+            node, begin, end, place = pending.pop()
             match node:
                 case Characters(code_points=code_points):
                     self.reading[begin].append((code_points, end))
                 case Behind() | Ahead() | Lookahead():
                     self.free[begin].append((node, end))
                 case Alternation(options=options):
-                    pending.extend((option, begin, end) for option in options)
+                    path, copies = place
+                    for at, option in enumerate(options):
+                        pending.append((option, begin, end, (self._path(path, "option", at), copies)))
                 case Concatenation(items=items):
-                    self._concatenate(items, begin, end, pending)
+                    self._concatenate(items, begin, end, place, pending)
                 case Repetition():
-                    self._repeat(node, begin, end, pending)
+                    self._repeat(node, begin, end, place, pending)
 
-    def _concatenate(self, items: tuple[Node, ...], begin: int, end: int, pending: list[tuple[Node, int, int]]) -> None:
+    def _concatenate(self, items: tuple[Node, ...], begin: int, end: int, place: Place, pending: list[_Part]) -> None:
         if not items:
             self.free[begin].append((None, end))
             return
-        for item in items[:-1]:
-            after = self._add_state()
-            pending.append((item, begin, after))
+        path, copies = place
+        for at, item in enumerate(items[:-1]):
+            after = self._add_state((self._path(path, "behind item", at), copies))
+            pending.append((item, begin, after, (self._path(path, "item", at), copies)))
             begin = after
-        pending.append((items[-1], begin, end))
+        pending.append((items[-1], begin, end, (self._path(path, "item", len(items) - 1), copies)))
 
-    def _repeat(self, node: Repetition, begin: int, end: int, pending: list[tuple[Node, int, int]]) -> None:
+    def _repeat(self, node: Repetition, begin: int, end: int, place: Place, pending: list[_Part]) -> None:
         here = begin
-        for _ in range(node.minimum):
-            after = self._add_state()
-            pending.append((node.item, here, after))
+        path, copies = place
+        for at in range(node.minimum):
+            after = self._add_state((self._path(path, "behind copy", at), copies))
+            pending.append((node.item, here, after, (self._path(path, "copy", at), copies)))
             here = after
         if node.maximum is None:
-            loop = self._add_state()
+            loop = self._add_state((self._path(path, "loop"), copies))
             self.free[here].append((None, loop))
             self.free[loop].append((None, end))
-            pending.append((node.item, loop, loop))
+            pending.append((node.item, loop, loop, (self._path(path, "looped"), copies)))
             return
-        for _ in range(node.maximum - node.minimum):
+        inner, behind = self._path(path, "optional copy"), self._path(path, "behind optional copy")
+        for at in range(node.maximum - node.minimum):
             # Each count leaves on its own, not through all later ones: closures stay small.
             self.free[here].append((None, end))
-            after = self._add_state()
-            pending.append((node.item, here, after))
+            after = self._add_state((behind, (*copies, at)))
+            pending.append((node.item, here, after, (inner, (*copies, at))))
             here = after
         self.free[here].append((None, end))

@@ -19,7 +19,8 @@ from shmcache.grammar.json_schema.front_end import write_schema
 from shmcache.grammar.json_schema.layout import Layout
 from shmcache.grammar.json_schema.options import JsonSchemaOptions
 from shmcache.grammar.json_schema.rules import Rules
-from shmcache.grammar.json_schema.styles import Style
+from shmcache.grammar.json_schema.spelling import Spelling
+from shmcache.grammar.json_schema.styles import MARKS, STYLES
 from shmcache.grammar.regex import parse_regex
 from shmcache.grammar.rewriting import rewritten
 from shmcache.limits import Budget
@@ -31,24 +32,31 @@ class Embedding:
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
-        self._of_layout: dict[int | None, Rules] = {}
+        self._of_layout: dict[tuple[int | None, tuple[str, ...], str], Rules] = {}
         self._schema_count = 0
         self._grammar_count = 0
         self._rules: dict[str, Expression] = {}
         self._shared: set[str] = set()
         self._warnings: list[ir.Warning] = []
 
-    def schema(self, schema: Any, style: Style | None, options: JsonSchemaOptions, pointer: str) -> Expression:
-        """The instances of a JSON Schema, spelt in that style. ``pointer`` is that of the schema."""
-        rules = self._of_layout.get(options.max_whitespace_cnt)
+    def schema(
+        self, schema: Any, style: str, options: JsonSchemaOptions, excludes: tuple[str, ...], pointer: str
+    ) -> Expression:
+        """The instances of a JSON Schema, spelt in that style. ``pointer`` is that of the schema.
+
+        No text of ``excludes`` occurs in its strings and names.
+        """
+        mark = MARKS.get(style, "")
+        key = (options.max_whitespace_cnt, excludes, mark)
+        rules = self._of_layout.get(key)
         if rules is None:
             prefix = f"layout_{len(self._of_layout)}_" if self._of_layout else ""
-            rules = Rules(Layout(options), self._budget, prefix)
-            self._of_layout[options.max_whitespace_cnt] = rules
+            rules = Rules(Layout(options), self._budget, prefix, Spelling(excludes, mark, self._budget))
+            self._of_layout[key] = rules
         self._schema_count += 1
         name = f"schema_{self._schema_count}"
         with _placed(pointer):
-            warnings = write_schema(schema, options, rules, name, self._budget, style)
+            warnings = write_schema(schema, options, rules, name, self._budget, STYLES[style])
         self._warnings.extend(replace(one, pointer=pointer + one.pointer) for one in warnings)
         return Reference(name)
 

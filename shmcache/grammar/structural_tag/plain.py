@@ -19,8 +19,8 @@ def plain_tag(tag: Any, triggers: Iterable[str] | None) -> dict[str, Any]:
     Raises :class:`SourceError` for text that is not JSON and for objects that stand for no JSON object.
     """
     if triggers is not None:
-        if isinstance(triggers, str):
-            raise SourceError("triggers must be a list of texts, not a text")
+        if isinstance(triggers, str) or not isinstance(triggers, Iterable):
+            raise SourceError(f"triggers must be a list of texts, not a Python {type(triggers).__name__}")
         return {"type": "structural_tag", "structures": _structures(tag), "triggers": list(triggers)}
     document = parse_json(tag) if isinstance(tag, str) else _plain(tag)
     if not isinstance(document, dict):

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from shmcache.errors import SourceError
+from shmcache.errors import LimitError, SourceError
 from shmcache.grammar.ir import Tokens
 from shmcache.grammar.structural_tag.formats import FORMATS, Field, Format, Holds
-from shmcache.limits import Budget
+from shmcache.limits import FORMAT_DEPTH_MAX, Budget
 
 COUNT_MAX = (1 << 31) - 1
 
@@ -26,7 +26,8 @@ def read_tag(document: Any, budget: Budget) -> list[Format]:
     """All formats of a document, the outermost one first and each behind the one it stands in.
 
     The legacy form, ``structures`` and ``triggers``, is read as the triggered tags that it means. Raises
-    :class:`SourceError` with the pointer of the first thing that is wrong.
+    :class:`SourceError` with the pointer of the first thing that is wrong, :class:`LimitError` for formats that are
+    nested too deeply.
     """
     if not isinstance(document, dict):
         _wrong("", "a structural tag is a JSON object")
@@ -48,6 +49,7 @@ class _Expected:
 
     value: Any
     pointer: str
+    depth: int
     is_tag: bool = False
     schema_pointer: str = ""
 
@@ -57,11 +59,15 @@ class _Reader:
         self._budget = budget
         self._expected: list[_Expected] = []
         self._read: list[Format] = []
+        self._depth = 0
 
     def expect(self, value: Any, pointer: str, *, is_tag: bool = False, schema_pointer: str = "") -> int:
         """The place that the format will have."""
         self._budget.spend_states()
-        self._expected.append(_Expected(value, pointer, is_tag, schema_pointer))
+        if self._depth >= FORMAT_DEPTH_MAX:
+            message = f"formats are nested deeper than {FORMAT_DEPTH_MAX} levels"
+            raise LimitError(message, limit="depth", value=FORMAT_DEPTH_MAX)
+        self._expected.append(_Expected(value, pointer, self._depth + 1, is_tag, schema_pointer))
         return len(self._expected) - 1
 
     def read_all(self) -> list[Format]:
@@ -77,7 +83,7 @@ class _Reader:
         if not isinstance(structures, list) or not structures:
             _wrong("/structures", "must be a list of tags, at least one")
         triggers = _CHECKS[Holds.TRIGGERS](document["triggers"], "/triggers")
-        self._expected.append(_Expected(None, ""))
+        self._expected.append(_Expected(None, "", 1))
         children = []
         for at, one in enumerate(structures):
             pointer = f"/structures/{at}"
@@ -93,6 +99,7 @@ class _Reader:
 
     def _format(self, expected: _Expected) -> Format:
         value, pointer = expected.value, expected.pointer
+        self._depth = expected.depth
         if not isinstance(value, dict):
             _wrong(pointer, "a format is a JSON object")
         kind = value.get("type", "tag" if expected.is_tag else None)

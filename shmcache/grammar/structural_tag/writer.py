@@ -105,13 +105,12 @@ class _Writer:
         if style not in STYLES:
             known = ", ".join((*STYLES, *UNSUPPORTED_STYLES))
             raise SourceError(f"the style must be one of {known}", pointer=f"{one.pointer}/style")
-        if fields.get("excludes"):
-            raise _unsupported("excludes of a schema", "excludes", f"{one.pointer}/excludes")
         whitespace_max = fields.get("max_whitespace_cnt")
         if whitespace_max is not None and whitespace_max > STATES_MAX:
             raise LimitError("max_whitespace_cnt is too large", limit="states", value=STATES_MAX)
         options = JsonSchemaOptions(max_whitespace_cnt=whitespace_max, any_order=fields.get("any_order", False))
-        return self._embedding.schema(fields["json_schema"], STYLES[style], options, one.schema_pointer)
+        excludes = tuple(sorted(set(fields.get("excludes", ()))))
+        return self._embedding.schema(fields["json_schema"], style, options, excludes, one.schema_pointer)
 
     def _any_text(self, one: Format, ends: Ends) -> Expression:
         fields = one.fields

@@ -46,7 +46,7 @@ def command(namespace: str | None, tier: str | None, as_json: bool) -> None:
             old = generation - 1
             cleared = before.entries[Tier.GRAMMAR] + before.entries[Tier.RULE]
         else:
-            cleared = sum(link.evict(key)[0] for key in _keys(view, TIERS[tier]))
+            cleared, _ = link.evict(_keys(view, TIERS[tier]))
             generation = view.control.generation
         after = view.control.totals()
     counted = [Tier.GRAMMAR, Tier.RULE] if tier is None else [TIERS[tier]]

@@ -12,9 +12,10 @@ import click
 
 from shmcache.memory.names import Namespace
 from shmcache_tools.exit_codes import ExitCode
-from shmcache_tools.host_checks import Finding, check_host
+from shmcache_tools.host_checks import check_host
 from shmcache_tools.options import json_option, namespace_option
 from shmcache_tools.output import bytes_text, count_text, echo_json, table, wrapped
+from shmcache_tools.report import Finding
 
 
 @click.command(
@@ -27,8 +28,9 @@ from shmcache_tools.output import bytes_text, count_text, echo_json, table, wrap
 def command(namespace: str | None, as_json: bool) -> None:
     """Check the host and the cache; say what to do about each finding.
 
-    Looks at /dev/shm, the memory cgroup, user and directories, process limits, kernel features, versions, the account
-    of the cache, and segments that belong to no cache. Exits with 6 when there are findings.
+    Looks at versions, /dev/shm (Docker gives 64 MB), the memory cgroup, user, namespaces and directories, process
+    limits, what the kernel and the processor give, logind's RemoveIPC, the manager, the account of the cache, and
+    segments that belong to no cache. Exits with 6 when there are findings.
     """
     Namespace.of(namespace)
     report = check_host(namespace)

@@ -34,7 +34,7 @@ def command(key_prefix: str, namespace: str | None, as_json: bool) -> None:
     view = open_view(names)
     entry = find_one(view, key_prefix)
     with manager_link(names) as link:
-        entries, charged_bytes = link.evict(entry.key)
+        entries, charged_bytes = link.evict([entry.key])
     key, tier = entry.key.hex(), TIER_NAMES[entry.tier]
     if as_json:
         echo_json({"key": key, "tier": tier, "entries_evicted": entries, "charged_bytes": charged_bytes})

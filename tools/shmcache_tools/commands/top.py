@@ -101,7 +101,7 @@ def _clock() -> str:
 
 def _draw(lines: list[str]) -> None:
     styled = [click.style(lines[0], bold=True), *lines[1:]] if not os.environ.get("NO_COLOR") else lines
-    sys.stdout.write(_HOME + "".join(f"{line}{_END_OF_LINE}\r\n" for line in styled) + _END_OF_SCREEN)
+    sys.stdout.write(_HOME + "".join(f"{line}{_END_OF_LINE}\n" for line in styled) + _END_OF_SCREEN)
     sys.stdout.flush()
 
 
