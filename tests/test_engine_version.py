@@ -30,11 +30,11 @@ SOURCES = {
 }
 VERSION = 3
 DIGESTS = {
-    "json_schema": "08b28bddfafaeb51",
-    "recursion": "0faa945da27a0947",
-    "ebnf": "f4723fa85f55a17d",
-    "regex": "46a0600571e39de9",
-    "builtin_json": "36e3cf49d842c093",
+    "json_schema": "047220ccf7a5797b",
+    "recursion": "01db7c99b46e16d9",
+    "ebnf": "44bd4117031b02ee",
+    "regex": "918aece1ad875267",
+    "builtin_json": "4e7d68570cd63ece",
 }
 
 

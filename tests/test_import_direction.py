@@ -38,7 +38,7 @@ NARROWER = {
 }
 """Layers that see less than everything below them: the cache's machinery knows nothing of grammars."""
 
-KERNEL_MODULES = {"shmcache.rows.kernels", "shmcache.memory.ordered_words"}
+KERNEL_MODULES = {"shmcache.rows.kernels", "shmcache.rows.trie_kernels", "shmcache.memory.ordered_words"}
 """The only modules that may import Numba; they are imported inside the functions that need them."""
 
 FORBIDDEN = {"multiprocessing.shared_memory", "pickle"}
@@ -136,6 +136,7 @@ def test_imports_point_down(module: str) -> None:
         ("shmcache.client", "from multiprocessing.shared_memory import SharedMemory"),
         ("shmcache.client", "import pickle"),
         ("shmcache.matcher.matcher", "from shmcache.rows.kernels import walk"),
+        ("shmcache.matcher.matcher", "from shmcache.rows.trie_kernels import walk"),
         (
             "shmcache.matcher.matcher",
             "try:\n    from shmcache.rows.kernels import walk\nexcept ImportError:\n    raise",

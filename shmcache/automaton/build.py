@@ -49,4 +49,4 @@ def _build(grammar: Grammar, inlined: frozenset[str], budget: Budget) -> Grammar
             dfas.append(determinise(lowered.nfa, start, {final}, budget, start_accepts=False))
     if dfas[0].is_empty and not nullable[0]:
         raise SourceError("no text at all satisfies this grammar")
-    return assemble(dfas, lowered.token_sets, nullable[0])
+    return assemble(dfas, lowered.token_sets, nullable[0], range(lowered.called_count, len(dfas)))

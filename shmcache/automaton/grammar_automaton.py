@@ -6,6 +6,7 @@ of tokens, nor masks.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
 from typing import Any
@@ -143,8 +144,7 @@ class GrammarAutomaton:
             and in_range(self.edge_target, 0, states)
             and in_range(self.call_rule, 0, rules)
             and in_range(self.call_return, TAIL_CALL, states)
-            and in_range(self.rule_of_state, 0, rules)
-            and in_range(self.rule_start, 0, states)
+            and self._rules_fit()
             and len(self.whole_offset) == (states + 1 if sets else 0)
             and len(self.token_set_offset) == (sets + 1 if sets else 0)
             and len(self.whole_target) == wholes
@@ -154,6 +154,18 @@ class GrammarAutomaton:
             and in_range(self.whole_target, 0, states)
         ):
             raise SegmentError("the automaton holds an index out of bounds")
+
+    def _rules_fit(self) -> bool:
+        """Whether rules are consecutive states, and no byte leads out of one: kernels have arrays of one rule."""
+        starts = self.rule_start
+        if starts[0] != 0 or starts[-1] >= self.state_count or not (starts[1:] > starts[:-1]).all():
+            return False
+        lengths = np.diff(np.append(starts, self.state_count))
+        owners = np.repeat(self.rule_of_state, np.diff(self.edge_offset))
+        return bool(
+            np.array_equal(self.rule_of_state, np.repeat(np.arange(len(starts)), lengths))
+            and np.array_equal(self.rule_of_state[self.edge_target], owners)
+        )
 
 
 ARRAY_NAMES = tuple(field.name for field in fields(GrammarAutomaton))[:-1]
@@ -179,10 +191,12 @@ def frozen(values: Any, dtype: npt.DTypeLike) -> Array:
     return array
 
 
-def assemble(dfas: list[Dfa], token_sets: list[Tokens], root_nullable: bool) -> GrammarAutomaton:
-    """Numbers the states of all rules' automata in one line, and drops rules that nothing calls."""
+def assemble(
+    dfas: list[Dfa], token_sets: list[Tokens], root_nullable: bool, uncalled: Sequence[int] = ()
+) -> GrammarAutomaton:
+    """Numbers the states of all rules' automata in one line, and drops rules that nothing calls, but ``uncalled``."""
     rules = [_FlatRule.of(dfa) for dfa in dfas]
-    kept, numbers = _reachable_rules(rules)
+    kept, numbers = _reachable_rules(rules, uncalled)
     lengths = [dfas[rule].state_count for rule in kept]
     starts = [0, *np.cumsum(lengths).tolist()][:-1]
     call_counts, whole_counts = [0] * sum(lengths), [0] * sum(lengths)
@@ -255,9 +269,9 @@ def _whole_arrays(wholes: list[tuple[int, int]], offsets: Int32Array, token_sets
     }
 
 
-def _reachable_rules(rules: list[_FlatRule]) -> tuple[list[int], dict[int, int]]:
-    numbers = {0: 0}
-    kept = [0]
+def _reachable_rules(rules: list[_FlatRule], uncalled: Sequence[int]) -> tuple[list[int], dict[int, int]]:
+    kept = list(dict.fromkeys([0, *uncalled]))
+    numbers = {rule: number for number, rule in enumerate(kept)}
     for rule in kept:  # grows while it is walked
         for _, low, high, _ in rules[rule].others:
             for symbol in range(max(low, CALL_BASE), high + 1):

@@ -45,18 +45,21 @@ class LoweredRules:
 
     nfa: NfaBuilder
     names: list[str]
+    called_count: int
+    """Rules from this one on are called by none."""
     starts: list[int] = field(default_factory=list)
     finals: list[int] = field(default_factory=list)
     token_sets: list[Tokens] = field(default_factory=list)
 
 
 def lower(grammar: Grammar, inlined: frozenset[str], budget: Budget) -> LoweredRules:
-    """Fragments of the root and of every rule that stays a call."""
+    """Fragments of the root, of every rule that stays a call, and of base rules that nothing calls."""
     names = [name for name in reachable_graph(grammar) if name not in inlined]
-    lowered = LoweredRules(NfaBuilder(budget), names)
+    uncalled = sorted(grammar.base_rules.difference(names))
+    lowered = LoweredRules(NfaBuilder(budget), names + uncalled, len(names))
     numbers = {name: number for number, name in enumerate(names)}
     lowering = _Lowering(lowered, grammar, numbers, budget)
-    for name in names:
+    for name in lowered.names:
         start, final = lowered.nfa.add_state(), lowered.nfa.add_state()
         lowered.starts.append(start)
         lowered.finals.append(final)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+import weakref
 
 from shmcache import private, settings
 from shmcache.client.attachment import Attachment
@@ -57,8 +58,10 @@ class Host:
     def __init__(self, access: ManagerAccess, vocabulary: Vocabulary) -> None:
         self._access = access
         self._vocabulary = vocabulary
-        self._has_looked_for_trie = False
         self._has_told_of_fallback = False
+        shared_trie = weakref.WeakMethod(self._shared_trie)
+        # Weakly: the vocabulary may outlive the cache.
+        vocabulary.look_for_trie(lambda: find() if (find := shared_trie()) is not None else None)
 
     def find(self, key: bytes) -> Held | None:
         """The grammar of that key if the host has it: without a call, or where that does not work by ``fetch``."""
@@ -107,7 +110,6 @@ class Host:
             _log.info("grammars are compiled in this process, as the manager cannot do it: %s", why, extra=fields)
         attachment = self._access.attachment
         generation = attachment.generation
-        self._attach_trie()
         attachment.note_private()
         began = time.perf_counter()
         grammar = private.compile_source(source, self._vocabulary, timeout=timeout)
@@ -196,18 +198,20 @@ class Host:
                 if isinstance(answer.message, Refused):
                     raise NotServedError(f"the vocabulary was refused: {answer.message.message}")
 
-    def _attach_trie(self) -> None:
-        """Takes the vocabulary's trie from shared memory, if it is there, rather than building a private one."""
+    def _shared_trie(self) -> Trie | None:
+        """The vocabulary's trie in shared memory, if it is there: nobody need build a private one then."""
         shared = self._access.attachment.shared
-        if self._has_looked_for_trie or shared is None or not shared.lock_free:
-            return
-        self._has_looked_for_trie = True
+        if shared is None or not shared.lock_free:
+            return None
         found = shared.open_entry(self._vocabulary.fingerprint)
-        if found is not None:
-            try:
-                self._vocabulary.attach_trie(Trie.from_buffer(split_vocabulary(found[1].payload)[1]))
-            except SegmentError as error:
-                _log.warning("the shared vocabulary is not usable: %s", error)
+        if found is None:
+            return None
+        try:
+            trie = Trie.from_buffer(split_vocabulary(found[1].payload)[1])
+        except SegmentError as error:
+            _log.warning("the shared vocabulary is not usable: %s", error)
+            return None
+        return trie if trie.fingerprint == self._vocabulary.fingerprint else None
 
 
 class _VocabularyMissingError(NotServedError):

@@ -118,10 +118,13 @@ class Grammar:
     """Named rules, the root's name, and what the front end had to say.
 
     ``shared_rules`` names rules worth keeping as calls instead of inlining, because other grammars have them too
-    (a JSON string, say): their rows are found in the rule tier.
+    (a JSON string, say): their rows are found in the rule tier. ``base_rules`` are shared rules of bytes alone that are
+    kept even where nothing calls them: masks of similar rules, strings of bounded length, say, are worked out beside
+    them.
     """
 
     rules: dict[str, Expression]
     root: str
     shared_rules: frozenset[str] = frozenset()
+    base_rules: frozenset[str] = frozenset()
     warnings: tuple[Warning, ...] = field(default=())

@@ -15,25 +15,19 @@ import weakref
 import numpy as np
 import numpy.typing as npt
 
-from shmcache.errors import LimitError
 from shmcache.image.image import Image
 from shmcache.limits import CONFIGURATION_ENTRIES_MAX, REMEMBERED_STEPS_MAX
-from shmcache.matcher.bitmask import Int32Array, SparseMask, set_bits, toggle_bits
+from shmcache.matcher.bitmask import Int32Array, SparseMask
+from shmcache.matcher.masks import Masks, too_ambiguous
 from shmcache.matcher.token_table import TokenTable
 from shmcache.matcher.whole_tokens import WholeTokens
-from shmcache.rows.arrays import ACCEPTED, FRONT_FULL, STACKS_FULL, AutomatonArrays, Front
-from shmcache.rows.row_table import ACCEPTED_IDS, BITSET, DIFFERENCE, NO_ROW
-from shmcache.rows.stacks import StackTable, front, fronts
+from shmcache.rows.arrays import STACKS_FULL, AutomatonArrays, Front
+from shmcache.rows.stacks import StackTable, front
 from shmcache.rows.warm_up import warm_up
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 _ITEMS_PER_STEP = 32
 """Entries of a configuration, or words of a mask, that are counted as one more remembered step."""
-
-_BITMASKS_MAX = 64
-"""Sets of an image kept as bitmasks in this process; 16 KB each for 131,072 tokens."""
-
-_NOTHING_KNOWN = np.zeros(0, dtype=np.uint8)
 
 
 class Configuration:
@@ -65,8 +59,8 @@ class Arena:
         self._tokens = TokenTable.of(vocabulary)
         self._arrays = AutomatonArrays.of(image.automaton)
         self._whole = WholeTokens(image.automaton, self._tokens) if image.automaton.has_whole_tokens else None
-        self._bitmasks: dict[int, Int32Array] = {}
         self._stacks = StackTable()
+        self._masks = Masks(image, vocabulary, self._tokens, self._whole, self._stacks)
         self._lock = threading.Lock()
         self._known: dict[bytes, Configuration] = {}
         self._remembered = 0
@@ -107,11 +101,7 @@ class Arena:
     def _interned(self, room: Front, length: int, ended: bool) -> Configuration:
         """The configuration that a kernel left at the beginning of the front."""
         if length < 0:
-            raise LimitError(
-                f"the grammar is ambiguous here in more than {CONFIGURATION_ENTRIES_MAX} ways",
-                limit="configuration_entries",
-                value=CONFIGURATION_ENTRIES_MAX,
-            )
+            raise too_ambiguous()
         states, nodes = room.state[:length].copy(), room.stack[:length].copy()
         key = states.tobytes() + nodes.tobytes() + bytes([ended])
         known = self._known.get(key)
@@ -199,86 +189,10 @@ class Arena:
 
     def mask_of(self, configuration: Configuration) -> SparseMask:
         """The mask of the tokens accepted next; remembered. What it says of stop tokens that are no text is void."""
-        rows = self._image.rows
-        text = self._tokens.text_bitmask
-        mask = np.zeros(len(text), dtype=np.int32)
-        bases = [text]
-        few: list[Int32Array] = []
-        for state, node in zip(configuration.states.tolist(), configuration.nodes.tolist(), strict=True):
-            accepted = int(rows.state_accepted[state])
-            if accepted == NO_ROW:
-                continue
-            form, data = rows.accepted_set(accepted)
-            if form == ACCEPTED_IDS:
-                few.append(data)
-            else:
-                base_number = int(data[0]) if form == DIFFERENCE else accepted
-                row = base = self._expanded(base_number)
-                if self._is_kept(base_number):
-                    bases.append(base)
-                if form == DIFFERENCE:
-                    row = base.copy()
-                    toggle_bits(row, data[1:])
-                np.bitwise_or(mask, row, out=mask)
-            uncertain = int(rows.state_uncertain[state])
-            if uncertain != NO_ROW:
-                few.append(self._resolve(state, node, rows.uncertain_list(uncertain)))
-        if few:
-            set_bits(mask, np.concatenate(few))
-        if self._whole is not None:
-            for bitmask in self._whole.bitmasks(configuration.states):
-                np.bitwise_or(mask, bitmask, out=mask)
-        sparse = configuration.mask = SparseMask.of(mask, bases)
         with self._lock:
-            self._remembered += len(sparse.index) // _ITEMS_PER_STEP
-        return sparse
-
-    def _expanded(self, accepted: int) -> Int32Array:
-        """A large accepted set as a bitmask, in place where it lies as one."""
-        rows = self._image.rows
-        form, data = rows.accepted_set(accepted)
-        if form == BITSET:
-            return data
-        expanded = self._bitmasks.get(accepted)
-        if expanded is None:
-            expanded = rows.accepted_bitmask(accepted, self._tokens.text_bitmask)
-            if len(self._bitmasks) < _BITMASKS_MAX:
-                self._bitmasks[accepted] = expanded
-        return expanded
-
-    def _is_kept(self, accepted: int) -> bool:
-        """Whether the set's bitmask is there anyway, so that any number of masks may be remembered against it."""
-        return accepted in self._bitmasks or int(self._image.rows.form[accepted]) == BITSET
-
-    def _resolve(self, state: int, node: int, tokens: Int32Array) -> Int32Array:
-        from shmcache.rows.kernels import resolve_tokens
-
-        verdicts = np.zeros(len(tokens), dtype=np.uint8)
-        with self._lock:
-            while True:
-                status = resolve_tokens(
-                    self._arrays,
-                    self._stacks.arrays,
-                    self._tokens.flat.offsets,
-                    self._tokens.flat.blob,
-                    tokens,
-                    state,
-                    node,
-                    *fronts(self._tokens.longest_token_bytes),
-                    _NOTHING_KNOWN,
-                    verdicts,
-                )
-                if status != STACKS_FULL:
-                    break
-                self._stacks.grow()
-        if status == FRONT_FULL:
-            raise LimitError(
-                f"the grammar is ambiguous here in more than {CONFIGURATION_ENTRIES_MAX} ways",
-                limit="configuration_entries",
-                value=CONFIGURATION_ENTRIES_MAX,
-            )
-        accepted: Int32Array = tokens[verdicts == ACCEPTED]
-        return accepted
+            mask = configuration.mask = self._masks.of(configuration.states, configuration.nodes)
+            self._remembered += len(mask.index) // _ITEMS_PER_STEP
+        return mask
 
     def forced_byte(self, configuration: Configuration) -> int | None:
         """The only byte that can come next, or None where there are several or the text may end."""

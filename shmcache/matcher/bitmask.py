@@ -32,9 +32,9 @@ def set_bits(mask: Int32Array, tokens: npt.NDArray[Any]) -> None:
     np.bitwise_or.at(mask, tokens >> 5, np.left_shift(np.int32(1), tokens & 31).astype(np.int32))
 
 
-def toggle_bits(mask: Int32Array, tokens: npt.NDArray[Any]) -> None:
-    """Flips the bits of a few tokens in place."""
-    np.bitwise_xor.at(mask, tokens >> 5, np.left_shift(np.int32(1), tokens & 31).astype(np.int32))
+def clear_bits(mask: Int32Array, tokens: npt.NDArray[Any]) -> None:
+    """Clears the bits of a few tokens in place."""
+    np.bitwise_and.at(mask, tokens >> 5, ~np.left_shift(np.int32(1), tokens & 31).astype(np.int32))
 
 
 @cache
@@ -45,6 +45,9 @@ def _zeros(word_count: int) -> Int32Array:
     return zeros
 
 
+_NO_WORDS = np.zeros(0, dtype=np.intp)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseMask:
     """A mask as its difference from a base that lies elsewhere: what is remembered of a mask is small."""
@@ -53,6 +56,16 @@ class SparseMask:
     index: npt.NDArray[np.intp]
     """Words that differ from the base, and their values."""
     value: Int32Array
+
+    @staticmethod
+    def equal_to(base: Int32Array) -> SparseMask:
+        """The mask that is its base."""
+        return SparseMask(base, _NO_WORDS, base[:0])
+
+    @staticmethod
+    def of_words(index: npt.NDArray[np.intp], value: Int32Array, word_count: int) -> SparseMask:
+        """The mask whose other words are 0."""
+        return SparseMask(_zeros(word_count), index, value)
 
     @staticmethod
     def of(mask: Int32Array, bases: list[Int32Array]) -> SparseMask:

@@ -26,14 +26,23 @@ FRONT_FULL = -1
 """A level would exceed CONFIGURATION_ENTRIES_MAX entries, or the front its arrays."""
 STACKS_FULL = -2
 """The stack table has no room: grow it and call again."""
+ROOM_FULL = -3
+"""The room for walks has no place for one more level: grow it and call again."""
 
 NO_NODE = -1
-NO_STATE = -2
-"""Nothing is known of a state; -1 is the one from which nothing is accepted."""
-
 ACCEPTED = 1
 OVERFLOWED = 2
 UNCERTAIN = 3
+
+DEAD = -1
+UNKNOWN = -2
+OVERFLOW = -3
+"""What comes after a level by a byte, where that is no level: nothing, not worked out yet, or too much."""
+
+UNLIKE = -1
+"""Two states of which one may end and the other not, or a state without another."""
+ALIKE_FOREVER = 1 << 20
+"""Two states that no bytes can tell apart: longer than any token."""
 
 
 class AutomatonArrays(NamedTuple):
@@ -84,8 +93,39 @@ class TrieArrays(NamedTuple):
     node_end: Int32Array
     node_height: Int32Array
     node_first_token: Int32Array
+    token_order: Int32Array
+    first_node: Int32Array
 
     @classmethod
     def of(cls, trie: Trie) -> TrieArrays:
         """Those of ``trie``."""
         return cls(*(getattr(trie, name) for name in cls._fields))
+
+
+class WalkRoom(NamedTuple):
+    """What walks of a trie write: ``T`` tokens, the longest of ``B`` bytes, and ``L`` levels that are told apart."""
+
+    accepted: Int32Array
+    """int32 (T): places in the trie's token order."""
+    uncertain: Int32Array
+    verdicts: UInt8Array
+    words: Int32Array
+    """int32 (words of a mask): 0 but while a kernel runs."""
+    word_index: Int32Array
+    word_value: Int32Array
+    path_level: Int32Array
+    """int32 (B + 1): the level, or the state, after each byte of the token; ``path_left``: whether it may have left."""
+    path_base: Int32Array
+    path_left: UInt8Array
+    path_base_left: UInt8Array
+    pool_state: Int32Array
+    """Entries of all levels, one level after the other; ``level_begin``, int32 (L + 1), says where each begins."""
+    pool_stack: Int32Array
+    level_begin: Int32Array
+    level_after: Int32Array
+    """int32 (256 L): the level after a level by a byte."""
+    level_digest: npt.NDArray[np.int64]
+    level_bucket: Int32Array
+    """int32 (a power of two, 2 L or more): levels by their digest; ``level_place``: the bucket of each."""
+    level_place: Int32Array
+    level_ended: UInt8Array

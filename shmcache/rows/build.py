@@ -1,7 +1,7 @@
-"""The line from an automaton and a trie to the row of every state.
+"""The line from an automaton and a trie to rows.
 
-Owns the order of the steps: rows of each rule by itself (taken from the rule tier where they are known), then the
-uncertain tokens that no caller of the rule in this grammar can accept are struck out.
+Owns the order of the steps: which rules get rows, those of each rule by itself (taken from the rule tier where they are
+known), then the uncertain tokens that nothing behind the rule in this grammar can accept are struck out.
 
 Rows of a rule by itself depend on the rule and the vocabulary only, not on what follows the rule, so they serve every
 grammar that has the rule.
@@ -14,28 +14,21 @@ import time
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from shmcache.automaton.grammar_automaton import TAIL_CALL, GrammarAutomaton
+from shmcache.automaton.grammar_automaton import GrammarAutomaton
 from shmcache.automaton.structure import rule_digests
 from shmcache.errors import SegmentError
 from shmcache.limits import Budget
-from shmcache.rows.arrays import STACKS_FULL, AutomatonArrays
-from shmcache.rows.equivalence import state_classes
+from shmcache.rows.arrays import STACKS_FULL
+from shmcache.rows.followers import followed
 from shmcache.rows.row_table import ARRAY_DTYPES, NO_ROW, Int32Array, RowTable, RowTableBuilder
-from shmcache.rows.rule_walker import RuleWalker
+from shmcache.rows.rule_walker import RuleWalker, plain_rules
 from shmcache.rows.stacks import StackTable, fronts
 from shmcache.vocabulary.sections import pack_sections, unpack_sections
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 _MAGIC = b"SHMCrow\0"
-_VERSION = 2
-
-_ALIKE_CALLERS_MIN = 8
-"""Rules with fewer callers are not worth the search for those that are alike."""
-
-END = -1
-"""The return state behind the root: the text ends there."""
+_VERSION = 3
 
 
 class RuleRows(Protocol):
@@ -51,16 +44,18 @@ class RuleRows(Protocol):
 def build_rows(
     automaton: GrammarAutomaton, vocabulary: Vocabulary, rule_rows: RuleRows | None, budget: Budget
 ) -> RowTable:
-    """The rows of all states of ``automaton`` over the text tokens of ``vocabulary``."""
+    """The rows over the text tokens of ``vocabulary`` that are worth computing before anybody asks for them."""
     walker = RuleWalker(automaton, vocabulary.trie, budget)
-    tables: list[RowTable] = []
-    digests = rule_digests(automaton) if rule_rows is not None else []
-    for rule in range(automaton.rule_count):
-        if rule_rows is None or not walker.has_wide_state(rule):
-            tables.append(walker.rule_table(rule))
-        else:
-            tables.append(_shared_table(walker, rule, digests[rule], rule_rows))
-    return _struck_out(automaton, vocabulary, tables, budget)
+    rules: list[int] = np.flatnonzero(walker.rules_ahead()).tolist()
+    if rule_rows is None or not rules:
+        tables = {rule: walker.rule_table(rule) for rule in rules}
+    else:
+        digests = rule_digests(automaton, rules)
+        tables = {rule: _shared_table(walker, rule, digests[rule], rule_rows) for rule in rules}
+    is_plain, beside = plain_rules(automaton), np.flatnonzero(walker.rules_beside()).tolist()
+    # The uncertain tokens of a rule with rows are those of the rules that are walked beside it, too.
+    alike = {rule: list({rule, *beside}) if is_plain[rule] else [rule] for rule in rules}
+    return _struck_out(automaton, vocabulary, tables, alike, budget)
 
 
 def _shared_table(walker: RuleWalker, rule: int, digest: bytes, rule_rows: RuleRows) -> RowTable:
@@ -85,103 +80,59 @@ def _shared_table(walker: RuleWalker, rule: int, digest: bytes, rule_rows: RuleR
     return table
 
 
-def alike_callers(
-    automaton: GrammarAutomaton, chains: list[list[tuple[int, int]]], bytes_max: int, budget: Budget
-) -> list[list[tuple[int, int]]]:
-    """The chains with one of all return states of a caller that no token can tell apart."""
-    classes: dict[int, npt.NDArray[np.int32]] = {}
-    shorter: list[list[tuple[int, int]]] = []
-    for chain in chains:
-        if len(chain) < _ALIKE_CALLERS_MIN:
-            shorter.append(chain)
-            continue
-        kept: dict[tuple[int, int], tuple[int, int]] = {}
-        for return_state, owner in chain:
-            name = return_state
-            if return_state >= 0:
-                if owner not in classes:
-                    classes[owner] = state_classes(automaton, owner, bytes_max, budget)
-                name = int(classes[owner][return_state - automaton.rule_start[owner]])
-            kept.setdefault((name, owner), (return_state, owner))
-        shorter.append(list(kept.values()))
-    return shorter
-
-
-def caller_chains(automaton: GrammarAutomaton) -> list[list[tuple[int, int]]]:
-    """For each rule every (return state, calling rule) that may lie on top of the stack while the rule runs.
-
-    A tail call has no return state of its own and inherits those of its caller; the root's is :data:`END`.
-    """
-    found: list[dict[tuple[int, int], None]] = [{} for _ in range(automaton.rule_count)]
-    inherits: list[set[int]] = [set() for _ in range(automaton.rule_count)]
-    found[0][(END, 0)] = None
-    owners = np.repeat(automaton.rule_of_state, np.diff(automaton.call_offset))
-    for owner, callee, return_state in zip(
-        owners.tolist(), automaton.call_rule.tolist(), automaton.call_return.tolist(), strict=True
-    ):
-        if return_state == TAIL_CALL:
-            inherits[owner].add(callee)
-        else:
-            found[callee][(return_state, owner)] = None
-    pending = list(range(automaton.rule_count))
-    while pending:
-        rule = pending.pop()
-        for callee in inherits[rule]:
-            before = len(found[callee])
-            found[callee].update(found[rule])
-            if len(found[callee]) > before:
-                pending.append(callee)
-    return [list(chain) for chain in found]
-
-
 def _struck_out(
-    automaton: GrammarAutomaton, vocabulary: Vocabulary, tables: list[RowTable], budget: Budget
+    automaton: GrammarAutomaton,
+    vocabulary: Vocabulary,
+    tables: dict[int, RowTable],
+    alike: dict[int, list[int]],
+    budget: Budget,
 ) -> RowTable:
-    """One table of all states, without the uncertain tokens that are rejected behind every possible caller."""
-    resolver = CallerResolver(automaton, vocabulary, budget)
+    """One table of all states, without the uncertain tokens that nothing behind their rule, or one alike, accepts."""
+    resolver = _FollowResolver(automaton, vocabulary, alike, budget)
     builder = RowTableBuilder(automaton.state_count)
-    for rule, table in enumerate(tables):
+    for rule, table in tables.items():
         first = automaton.states_of(rule).start
         sets = builder.add_sets(table)
-        kept = {NO_ROW: NO_ROW}
         for at, (accepted, uncertain) in enumerate(
             zip(table.state_accepted.tolist(), table.state_uncertain.tolist(), strict=True)
         ):
             if accepted == NO_ROW:
                 continue
-            if uncertain not in kept:
-                # States that share a list cannot be told apart by any token, so one of them stands for all.
-                budget.check_time()
-                possible = resolver.possible(first + at, rule, table.uncertain_list(uncertain))
-                kept[uncertain] = builder.add_uncertain(possible)
-            builder.set_row(first + at, sets[accepted], kept[uncertain])
+            budget.check_time()
+            possible = resolver.possible(first + at, rule, table.uncertain_list(uncertain))
+            builder.set_row(first + at, sets[accepted], builder.add_uncertain(possible))
     return builder.finish()
 
 
-class CallerResolver:
-    """Decides tokens behind a stack of which only the possible callers are known."""
+class _FollowResolver:
+    """Decides tokens behind rules of which only what may follow is known."""
 
-    def __init__(self, automaton: GrammarAutomaton, vocabulary: Vocabulary, budget: Budget) -> None:
-        self._arrays = AutomatonArrays.of(automaton)
+    def __init__(
+        self, automaton: GrammarAutomaton, vocabulary: Vocabulary, rules: dict[int, list[int]], budget: Budget
+    ) -> None:
         self._flat = vocabulary.flat
         self._depth_max = vocabulary.trie.longest_token_bytes
+        self._followed = followed(automaton, rules, budget)
         self._stacks = StackTable()
-        chains = alike_callers(automaton, caller_chains(automaton), self._depth_max, budget)
-        self._heads = self._stacks.add_chains(chains)
+        chains = [[(state, 0)] for state in self._followed.state_behind.values()]
+        heads = self._stacks.add_chains(chains)
+        self._heads = dict(zip(self._followed.state_behind, heads, strict=True))
         self._known_rule = -1
-        self._known = np.zeros(len(self._flat.blob), dtype=np.uint8)
+        self._known = np.zeros(len(self._flat.blob) if rules else 0, dtype=np.uint8)
 
     def possible(self, state: int, rule: int, tokens: Int32Array) -> Int32Array:
-        """Those of ``tokens`` that some caller of ``rule`` can accept, the rule being in ``state``."""
+        """Those of ``tokens`` that may be accepted behind ``rule``, which is in ``state``."""
         from shmcache.rows.kernels import resolve_tokens
 
+        if not len(tokens):
+            return tokens
         if rule != self._known_rule:
             self._known_rule = rule
             self._known.fill(0)
         verdicts = np.zeros(len(tokens), dtype=np.uint8)
         while True:
             status = resolve_tokens(
-                self._arrays,
+                self._followed.arrays,
                 self._stacks.arrays,
                 self._flat.offsets,
                 self._flat.blob,

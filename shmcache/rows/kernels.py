@@ -1,8 +1,8 @@
 """The hot loops, compiled by Numba: bytes, calls and returns over an automaton's flat arrays.
 
-Owns every compiled function of shmcache and is the only module that imports Numba; it is imported inside the
-functions that need it. Kernels are private to ``rows`` and ``matcher``, take plain arrays, raise nothing and report a
-status. Each has a slow twin under tests/reference. ``arrays.py`` explains *front*, *level* and *stack*.
+Owns the steps of a configuration. With ``trie_kernels.py`` the only module that imports Numba; both are imported inside
+the functions that need them. Kernels are private to ``rows`` and ``matcher``, take plain arrays, raise nothing and
+report a status. Each has a slow twin under tests/reference. ``arrays.py`` explains *front*, *level* and *stack*.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ from shmcache.rows.arrays import (
     ACCEPTED,
     FRONT_FULL,
     NO_NODE,
-    NO_STATE,
     OK,
     OVERFLOWED,
     STACKS_FULL,
-    UNCERTAIN,
     Int32Array,
     UInt8Array,
 )
@@ -52,7 +50,7 @@ def _push(stacks: Any, parent: int, return_state: int) -> int:
 
 
 @njit(cache=True, inline="always")
-def _add(states: Int32Array, nodes: Int32Array, begin: int, end: int, state: int, node: int) -> int:
+def add_entry(states: Int32Array, nodes: Int32Array, begin: int, end: int, state: int, node: int) -> int:
     """The level's end after adding an entry that may be there already; FRONT_FULL when there is no room."""
     for at in range(begin, end):
         if states[at] == state and nodes[at] == node:
@@ -75,7 +73,7 @@ def _return(stacks: Any, states: Int32Array, nodes: Int32Array, begin: int, end:
         if return_state < 0:
             ended = True
         else:
-            end = _add(states, nodes, begin, end, return_state, stacks.parent[node])
+            end = add_entry(states, nodes, begin, end, return_state, stacks.parent[node])
         node = stacks.alternative[node]
     return end, ended
 
@@ -102,137 +100,25 @@ def _close(
                 if below < 0:
                     return below, ended
             if end >= 0:
-                end = _add(states, nodes, begin, end, automaton.rule_start[automaton.call_rule[call]], below)
+                end = add_entry(states, nodes, begin, end, automaton.rule_start[automaton.call_rule[call]], below)
     return end, ended
 
 
 @njit(cache=True)
-def _step(
-    automaton: Any, stacks: Any, states: Int32Array, nodes: Int32Array, begin: int, middle: int, byte: int
+def step(
+    automaton: Any, stacks: Any, states: Int32Array, nodes: Int32Array, begin: int, end: int, place: int, byte: int
 ) -> tuple[int, bool]:
-    """Appends behind the level begin..middle the level after ``byte``: its end (or a status), and ended."""
+    """Writes at ``place`` what comes after the level begin..end by ``byte``: its end (or a status), and ended."""
     edge_offset, edge_low, edge_high = automaton.edge_offset, automaton.edge_low, automaton.edge_high
-    end = middle
-    for at in range(begin, middle):
+    place_end = place
+    for at in range(begin, end):
         state = states[at]
         for edge in range(edge_offset[state], edge_offset[state + 1]):
             if byte <= edge_high[edge]:
-                if byte >= edge_low[edge] and end >= 0:
-                    end = _add(states, nodes, middle, end, automaton.edge_target[edge], nodes[at])
+                if byte >= edge_low[edge] and place_end >= 0:
+                    place_end = add_entry(states, nodes, place, place_end, automaton.edge_target[edge], nodes[at])
                 break
-    return _close(automaton, stacks, states, nodes, middle, end)
-
-
-@njit(cache=True, inline="always")
-def _target(
-    edge_offset: Int32Array, edge_low: UInt8Array, edge_high: UInt8Array, edge_target: Int32Array, state: int, byte: int
-) -> int:
-    """The state after ``byte``; -1 from state -1, or where no edge has the byte."""
-    if state >= 0:
-        for edge in range(edge_offset[state], edge_offset[state + 1]):
-            if byte <= edge_high[edge]:
-                if byte >= edge_low[edge]:
-                    return int(edge_target[edge])
-                break
-    return -1
-
-
-@njit(cache=True)
-def walk_trie(
-    automaton: Any,
-    stacks: Any,
-    trie: Any,
-    states: Int32Array,
-    nodes: Int32Array,
-    base: int,
-    rounds: Any,
-    first: int,
-    fronts: Any,
-    positions: Any,
-    verdicts: Any,
-) -> tuple[int, int]:
-    """What some entries make of tokens: ACCEPTED where one goes on, UNCERTAIN where one only goes on behind the empty
-    stack, 0 else. Only byte edges of the entries begin a token.
-
-    ``positions`` receives places in the trie's token order, ascending, and ``verdicts`` what is made of them; both have
-    room for every token. Returns how many, and a status: OK, STACKS_FULL, or FRONT_FULL where a level overflowed, whose
-    tokens are uncertain. With NO_STATE as ``base`` all tokens whose verdict is not 0 are received.
-
-    Otherwise the entry is one state behind the empty stack, and ``base`` another of its rule. Then all tokens are
-    received whose verdict can differ from the base's. The walk stops where both are in one state, or in states that
-    ``rounds``, int32 (R, states of the rule), finds alike for as many bytes as the trie goes on: item
-    ``[r, s - first]`` is the class of ``s`` up to ``r`` bytes. Once the base may call, nothing more is known of it.
-
-    A level of one entry that neither calls nor returns is worked out in place: going through the tuples takes eleven
-    times as long.
-    """
-    edge_offset, edge_low, edge_high = automaton.edge_offset, automaton.edge_low, automaton.edge_high
-    edge_target, call_offset, final = automaton.edge_target, automaton.call_offset, automaton.final
-    node_byte, node_depth, node_end = trie.node_byte, trie.node_depth, trie.node_end
-    node_height, node_first_token = trie.node_height, trie.node_first_token
-    front_state, front_stack, front_begin, left = fronts[0].state, fronts[0].stack, fronts[0].begin, fronts[0].left
-    other, other_left = fronts[1].begin, fronts[1].left
-    front_state[: len(states)] = states
-    front_stack[: len(states)] = nodes
-    front_begin[0], front_begin[1], other[0] = 0, len(states), base
-    left[0] = other_left[0] = 0
-    status = OK
-    count = 0
-    node = 1
-    node_count = len(node_byte)
-    while node < node_count:
-        depth = node_depth[node]
-        begin, middle = front_begin[depth - 1], front_begin[depth]
-        other_target = other[depth - 1]
-        if other_target != NO_STATE:
-            other_target = _target(edge_offset, edge_low, edge_high, edge_target, other_target, node_byte[node])
-        target = -1
-        is_plain = middle - begin == 1
-        if is_plain:
-            target = _target(edge_offset, edge_low, edge_high, edge_target, front_state[begin], node_byte[node])
-            if other_target != NO_STATE and front_stack[begin] == 0 and left[depth - 1] == other_left[depth - 1]:
-                is_alike = target == other_target
-                # A call that is a rule's last leads into another rule, whose states the rounds do not know.
-                is_known = len(rounds) > 0 and first <= target < first + rounds.shape[1]
-                if not is_alike and is_known and other_target >= 0:
-                    bytes_left = min(node_height[node], len(rounds) - 1)
-                    is_alike = rounds[bytes_left, target - first] == rounds[bytes_left, other_target - first]
-                if is_alike:
-                    node = node_end[node]
-                    continue
-            is_plain = target < 0 or (
-                call_offset[target] == call_offset[target + 1] and (final[target] == 0 or front_stack[begin] == 0)
-            )
-        ended = False
-        end = middle
-        if not is_plain:
-            end, ended = _step(automaton, stacks, front_state, front_stack, begin, middle, node_byte[node])
-        elif target >= 0:
-            ended = final[target] != 0
-            end = _add(front_state, front_stack, middle, middle, target, front_stack[begin])
-        if end == STACKS_FULL:
-            return 0, STACKS_FULL
-        if end == FRONT_FULL:
-            status = FRONT_FULL
-        last = node
-        verdict = ACCEPTED
-        if (end == middle and not ended) or end < 0:
-            last = node_end[node] - 1
-            verdict = UNCERTAIN if left[depth - 1] or end < 0 else 0
-        else:
-            front_begin[depth + 1] = end
-            left[depth] = left[depth - 1] or ended
-            other_left[depth] = other_left[depth - 1] or (other_target >= 0 and final[other_target] != 0)
-            if other_target >= 0 and call_offset[other_target] != call_offset[other_target + 1]:
-                other_target = NO_STATE
-            other[depth] = other_target
-        if verdict or base != NO_STATE:
-            for at in range(node_first_token[node], node_first_token[last + 1]):
-                positions[count] = at
-                verdicts[count] = verdict
-                count += 1
-        node = last + 1
-    return count, status
+    return _close(automaton, stacks, states, nodes, place, place_end)
 
 
 @njit(cache=True, inline="always")
@@ -243,7 +129,7 @@ def _resolve_behind(automaton: Any, stacks: Any, blob: UInt8Array, start: int, s
     ended = False
     at = start
     while at < stop and begin[level] < begin[level + 1]:
-        end, ended = _step(automaton, stacks, states, nodes, begin[level], begin[level + 1], blob[at])
+        end, ended = step(automaton, stacks, states, nodes, begin[level], begin[level + 1], begin[level + 1], blob[at])
         if end < 0:
             return end
         level += 1
@@ -295,7 +181,8 @@ def resolve_tokens(
             depth += 1
         verdict = 0
         while depth < length and begin[depth] < begin[depth + 1]:
-            end, ended = _step(automaton, stacks, states, nodes, begin[depth], begin[depth + 1], blob[start + depth])
+            byte = blob[start + depth]
+            end, ended = step(automaton, stacks, states, nodes, begin[depth], begin[depth + 1], begin[depth + 1], byte)
             if end == STACKS_FULL:
                 return STACKS_FULL
             if end < 0:
@@ -383,7 +270,7 @@ def advance(
     front.stack[:length] = nodes
     ended = False
     for at in range(start, stop):
-        end, ended = _step(automaton, stacks, front.state, front.stack, 0, length, data[at])
+        end, ended = step(automaton, stacks, front.state, front.stack, 0, length, length, data[at])
         if end < 0:
             return end, ended
         length = _move_down(automaton, front, length, end)

@@ -23,8 +23,6 @@ ACCEPTED_IDS = 1
 """Ids of the accepted tokens, ascending."""
 REJECTED_IDS = 2
 """Ids of the text tokens that are not accepted, ascending."""
-DIFFERENCE = 3
-"""The number of an earlier set, not itself of this form, and ids, ascending, in which it is not as that set."""
 
 NO_ROW = -1
 ARRAY_DTYPES = (np.int32, np.int32, np.uint8, np.int64, np.int32, np.int64, np.int32)
@@ -34,11 +32,12 @@ ARRAY_DTYPES = (np.int32, np.int32, np.uint8, np.int64, np.int32, np.int64, np.i
 class RowTable:
     """For ``S`` states: ``A`` different sets of accepted tokens and ``U`` different lists of uncertain ones.
 
-    A token that is in neither is rejected. All arrays are one-dimensional and read-only.
+    A token that is in neither is rejected. Many states have no row: a matcher works out theirs where it needs one. All
+    arrays are one-dimensional and read-only.
     """
 
     state_accepted: Int32Array
-    """int32 (S): the state's accepted set; :data:`NO_ROW` for a state without byte edges: no token begins there."""
+    """int32 (S): the state's accepted set; :data:`NO_ROW` where there is none."""
     state_uncertain: Int32Array
     """int32 (S): the state's uncertain list; :data:`NO_ROW` where there is none."""
     form: npt.NDArray[np.uint8]
@@ -67,11 +66,7 @@ class RowTable:
             return data.copy()
         if form == ACCEPTED_IDS:
             return bitmask_of(data, len(text_bitmask))
-        if form == REJECTED_IDS:
-            return text_bitmask & ~bitmask_of(data, len(text_bitmask))
-        mask = self.accepted_bitmask(int(data[0]), text_bitmask)
-        np.bitwise_xor(mask, bitmask_of(data[1:], len(mask)), out=mask)
-        return mask
+        return text_bitmask & ~bitmask_of(data, len(text_bitmask))
 
     def uncertain_list(self, number: int) -> Int32Array:
         """Ids of an uncertain list; empty for :data:`NO_ROW`."""
@@ -82,13 +77,14 @@ class RowTable:
     def check_bounds(self, has_byte_edges: npt.NDArray[np.bool_], word_count: int, token_count: int) -> None:
         """Raises :class:`SegmentError` unless the table fits that automaton and vocabulary.
 
-        ``has_byte_edges``, bool (S), says which states have byte edges; ``word_count`` is that of a mask, and
-        ``token_count`` one past the largest id that may occur.
+        ``has_byte_edges``, bool (S), says which states have byte edges, and may have rows; ``word_count`` is that of a
+        mask, and ``token_count`` one past the largest id that may occur.
         """
         sets, lists = len(self.form), len(self.uncertain_offset) - 1
         fits = (
             len(self.state_accepted) == len(self.state_uncertain) == len(has_byte_edges)
-            and np.array_equal(self.state_accepted != NO_ROW, has_byte_edges)
+            and bool((has_byte_edges | (self.state_accepted == NO_ROW)).all())
+            and bool(((self.state_accepted != NO_ROW) | (self.state_uncertain == NO_ROW)).all())
             and len(self.accepted_offset) == sets + 1
             and lists >= 0
             and is_offset_array(self.accepted_offset, len(self.accepted))
@@ -102,24 +98,11 @@ class RowTable:
             raise SegmentError("the row table holds an index out of bounds")
 
     def _sets_fit(self, word_count: int, token_count: int) -> bool:
-        is_bitset, is_difference = self.form == BITSET, self.form == DIFFERENCE
+        is_bitset = self.form == BITSET
         lengths = np.diff(self.accepted_offset)
-        if (
-            (self.form > DIFFERENCE).any()
-            or (lengths[is_bitset] != word_count).any()
-            or (lengths[is_difference] < 1).any()
-        ):
+        if (self.form > REJECTED_IDS).any() or (lengths[is_bitset] != word_count).any():
             return False
-        is_id = np.repeat(~is_bitset, lengths)
-        heads = self.accepted_offset[:-1][is_difference]
-        is_id[heads] = False
-        bases = self.accepted[heads]
-        return (
-            in_range(bases, 0, len(self.form))
-            and bool((bases < np.flatnonzero(is_difference)).all())
-            and not is_difference[bases].any()
-            and in_range(self.accepted[is_id], 0, token_count)
-        )
+        return in_range(self.accepted[np.repeat(~is_bitset, lengths)], 0, token_count)
 
 
 class RowTableBuilder:
@@ -143,36 +126,17 @@ class RowTableBuilder:
             self._sets.append(data)
         return number
 
-    def add_difference(self, base: int, toggled: Int32Array) -> int:
-        """The number of the set that differs from set ``base``, which is no difference itself, in these ids."""
-        if not len(toggled):
-            return base
-        return self.add_accepted(DIFFERENCE, np.concatenate([np.array([base], dtype=np.int32), toggled]))
-
     def add_sets(self, table: RowTable) -> list[int]:
         """Adds all accepted sets of another table; their new numbers."""
-        numbers: list[int] = []
-        for number in range(len(table.form)):
-            form, data = table.accepted_set(number)
-            if form == DIFFERENCE:
-                numbers.append(self.add_difference(numbers[int(data[0])], data[1:]))
-            else:
-                numbers.append(self.add_accepted(form, data))
-        return numbers
-
-    def append_uncertain(self, tokens: Int32Array) -> int:
-        """The number of a new list with these ids."""
-        if not len(tokens):
-            return NO_ROW
-        self._lists.append(tokens)
-        return len(self._lists) - 1
+        return [self.add_accepted(*table.accepted_set(number)) for number in range(len(table.form))]
 
     def add_uncertain(self, tokens: Int32Array) -> int:
-        """The number of a list with these ids, which all who add the same ids share."""
-        key = tokens.tobytes()
-        number = self._known_lists.get(key)
-        if number is None:
-            number = self._known_lists[key] = self.append_uncertain(tokens)
+        """The number of the list with these ids, which all who add the same ids share."""
+        if not len(tokens):
+            return NO_ROW
+        number = self._known_lists.setdefault(tokens.tobytes(), len(self._lists))
+        if number == len(self._lists):
+            self._lists.append(tokens)
         return number
 
     def set_row(self, state: int, accepted: int, uncertain: int) -> None:
@@ -206,11 +170,6 @@ def bitmask_of(tokens: npt.NDArray[Any], word_count: int) -> Int32Array:
     bits = np.zeros(word_count * 32, dtype=np.uint8)
     bits[tokens] = 1
     return np.packbits(bits, bitorder="little").view("<i4").astype(np.int32, copy=False)
-
-
-def smallest_length(accepted_count: int, trie: Trie) -> int:
-    """Items in the smallest form that a set of so many tokens has by itself."""
-    return min(accepted_count, trie.token_count - accepted_count, len(trie.text_bitmask))
 
 
 def smallest_form(accepted: npt.NDArray[np.bool_], trie: Trie) -> tuple[int, Int32Array]:

@@ -1,4 +1,4 @@
-"""Tables that kernels write: interned stacks, and the scratch room for fronts.
+"""Tables that kernels write: interned stacks, and the scratch room for fronts and walks.
 
 Owns their allocation and growth. Must never know what a state means.
 """
@@ -11,9 +11,12 @@ import numpy as np
 
 from shmcache.errors import LimitError
 from shmcache.limits import CONFIGURATION_ENTRIES_MAX, STACK_NODES_MAX
-from shmcache.rows.arrays import NO_NODE, Front, StackArrays
+from shmcache.rows.arrays import NO_NODE, Front, StackArrays, WalkRoom
+from shmcache.vocabulary.trie import Trie
 
 _NODES_AT_FIRST = 256
+_LEVELS_AT_FIRST = 256
+_ENTRIES_PER_LEVEL = 16
 _MULTIPLIER_PARENT = 0x9E3779B1
 _MULTIPLIER_RETURN = 0x85EBCA77
 
@@ -112,4 +115,46 @@ def _new_front(depth_max: int) -> Front:
         begin=np.zeros(depth_max + 3, dtype=np.int32),
         ended=np.zeros(depth_max + 3, dtype=np.uint8),
         left=np.zeros(depth_max + 3, dtype=np.uint8),
+    )
+
+
+def walk_room(trie: Trie, *, grows: bool = False) -> WalkRoom:
+    """This thread's room for walks of ``trie``; what the last walk left there is overwritten.
+
+    ``grows`` makes it four times as large for more levels.
+    """
+    held: WalkRoom | None = getattr(_scratch, "walk_room", None)
+    tokens, words, depth = trie.token_count, len(trie.text_bitmask), trie.longest_token_bytes + 1
+    levels = _LEVELS_AT_FIRST
+    if held is not None:
+        if not grows and len(held.accepted) >= tokens and len(held.words) >= words and len(held.path_level) >= depth:
+            return held
+        tokens, words = max(tokens, len(held.accepted)), max(words, len(held.words))
+        depth, levels = max(depth, len(held.path_level)), (4 if grows else 1) * len(held.level_ended)
+    _scratch.walk_room = room = new_walk_room(tokens=tokens, words=words, depth=depth, levels=levels)
+    return room
+
+
+def new_walk_room(*, tokens: int, words: int, depth: int, levels: int = _LEVELS_AT_FIRST) -> WalkRoom:
+    """Room for walks of a trie of so many tokens, words of a mask, and bytes of the longest token and one more."""
+    pool = levels * _ENTRIES_PER_LEVEL + CONFIGURATION_ENTRIES_MAX
+    return WalkRoom(
+        accepted=np.zeros(tokens, dtype=np.int32),
+        uncertain=np.zeros(tokens, dtype=np.int32),
+        verdicts=np.zeros(tokens, dtype=np.uint8),
+        words=np.zeros(words, dtype=np.int32),
+        word_index=np.zeros(words, dtype=np.int32),
+        word_value=np.zeros(words, dtype=np.int32),
+        path_level=np.zeros(depth, dtype=np.int32),
+        path_base=np.zeros(depth, dtype=np.int32),
+        path_left=np.zeros(depth, dtype=np.uint8),
+        path_base_left=np.zeros(depth, dtype=np.uint8),
+        pool_state=np.zeros(pool, dtype=np.int32),
+        pool_stack=np.zeros(pool, dtype=np.int32),
+        level_begin=np.zeros(levels + 1, dtype=np.int32),
+        level_after=np.zeros(256 * levels, dtype=np.int32),
+        level_digest=np.zeros(levels, dtype=np.int64),
+        level_bucket=np.zeros(2 << (levels - 1).bit_length(), dtype=np.int32),
+        level_place=np.zeros(levels, dtype=np.int32),
+        level_ended=np.zeros(levels, dtype=np.uint8),
     )

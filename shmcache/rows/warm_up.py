@@ -52,9 +52,9 @@ def warm_up(report: Callable[[str], None] = _log) -> None:
         if _ready.is_set():
             return
         _place_for_kernels()
-        from shmcache.rows import kernels
+        from shmcache.rows import trie_kernels
 
-        directory = _cache_directory(kernels.walk_trie)
+        directory = _cache_directory(trie_kernels.walk_trie)
         if directory is None:
             _run_all()
         else:
@@ -98,13 +98,13 @@ def _cache_directory(kernel: object) -> Path | None:
 
 
 def _is_cached(directory: Path) -> bool:
-    return any(directory.glob("kernels.advance-*.nbi")) and any(directory.glob("kernels.resolve_tokens-*.nbi"))
+    return all(any(directory.glob(f"{name}-*.nbi")) for name in ("kernels.advance", "trie_kernels.walk_difference"))
 
 
 def _run_all() -> None:
     """Runs every kernel on an automaton of one rule ``a`` and a trie of one token ``a``."""
-    from shmcache.rows import kernels
-    from shmcache.rows.stacks import StackTable, fronts
+    from shmcache.rows import kernels, trie_kernels
+    from shmcache.rows.stacks import StackTable, fronts, new_walk_room
 
     automaton = GrammarAutomaton(
         edge_offset=frozen([0, 1, 1], np.int32),
@@ -132,13 +132,18 @@ def _run_all() -> None:
         node_end=frozen([2, 2], np.int32),
         node_height=frozen([1, 0], np.int32),
         node_first_token=frozen([0, 0, 1], np.int32),
+        token_order=frozen([0], np.int32),
+        first_node=frozen([1 if byte == 97 else -1 for byte in range(256)], np.int32),
     )
     stacks = StackTable().arrays
     room, behind = fronts(1)
     token = np.zeros(1, dtype=np.int32)
-    rounds = np.zeros((1, 2), dtype=np.int32)
-    fresh = np.zeros(1, dtype=np.uint8)
-    kernels.walk_trie(arrays, stacks, trie, token, token, 1, rounds, 0, (room, behind), token.copy(), fresh)
+    walk = new_walk_room(tokens=1, words=1, depth=2)
+    trie_kernels.walk_trie(arrays, stacks, trie, token, token, walk, True)
+    trie_kernels.walk_words(arrays, stacks, trie, token, token, walk)
+    base, alike = np.zeros(2, dtype=np.int32), np.zeros(2, dtype=np.int32)
+    trie_kernels.pair_states(arrays, 0, 0, 0, 1, base, alike)
+    trie_kernels.walk_difference(arrays, trie, 0, 0, base, alike, walk)
     offsets, blob = frozen([0, 1], np.int64), frozen([97], np.uint8)
     verdicts = np.zeros(1, dtype=np.uint8)
     known = np.zeros(0, dtype=np.uint8)

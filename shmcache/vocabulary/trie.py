@@ -55,6 +55,8 @@ class Trie:
     """int32 (size): the node at which a token ends, -1 for an id that is not in the trie."""
     text_bitmask: Int32Array
     """int32 (ceil(width / 32)): bit ``t % 32`` of word ``t // 32`` is set for every token ``t`` in the trie."""
+    first_node: Int32Array
+    """int32 (256): the child of the root for each byte, -1 where no token begins with it. Not in the form at rest."""
 
     @property
     def node_count(self) -> int:
@@ -70,6 +72,12 @@ class Trie:
     def size(self) -> int:
         """Number of ids of the vocabulary, in the trie or not."""
         return len(self.token_node)
+
+    def first_byte_nodes(self) -> npt.NDArray[np.int64]:
+        """int64 (256): for each byte how many nodes lie in the subtree of the tokens that begin with it."""
+        first = self.first_node
+        counts: npt.NDArray[np.int64] = np.where(first >= 0, self.node_end[first] - first, 0).astype(np.int64)
+        return counts
 
     @classmethod
     def build(cls, vocabulary: Vocabulary) -> Trie:
@@ -142,9 +150,16 @@ class Trie:
     def _frozen(
         cls, fingerprint: bytes, width: int, longest_token_bytes: int, arrays: tuple[npt.NDArray[Any], ...]
     ) -> Trie:
-        for array in arrays:
+        node_byte, _, node_end, *_ = arrays
+        first_node = np.full(256, -1, dtype=np.int32)
+        # Nothing is known yet of arrays that come from elsewhere, not even that they are of one length.
+        node, node_count = 1, min(len(node_byte), len(node_end))
+        while node < node_count:
+            first_node[node_byte[node]] = node
+            node = max(int(node_end[node]), node + 1)
+        for array in (*arrays, first_node):
             array.setflags(write=False)
-        return cls(fingerprint, width, longest_token_bytes, *arrays)
+        return cls(fingerprint, width, longest_token_bytes, *(*arrays, first_node))
 
     def _arrays(self) -> tuple[npt.NDArray[Any], ...]:
         return (

@@ -7,7 +7,7 @@ never know a grammar, nor any tokenizer library: the adapters beside this file t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +47,7 @@ class Vocabulary:
     __slots__ = (
         "__weakref__",
         "_data",
+        "_find_trie",
         "_fingerprint",
         "_flat",
         "_is_gap",
@@ -114,6 +115,7 @@ class Vocabulary:
         self._data = data
         self._fingerprint: bytes | None = None
         self._trie: Trie | None = None
+        self._find_trie: Callable[[], Trie | None] | None = None
 
     @classmethod
     def from_mistral(
@@ -221,10 +223,18 @@ class Vocabulary:
 
     @property
     def trie(self) -> Trie:
-        """The trie of the text tokens; built at the first use unless one was attached."""
+        """The trie of the text tokens; found or built at the first use unless one was attached."""
+        if self._trie is None and self._find_trie is not None:
+            found = self._find_trie()
+            if found is not None:
+                self.attach_trie(found)
         if self._trie is None:
             self._trie = Trie.build(self)
         return self._trie
+
+    def look_for_trie(self, find: Callable[[], Trie | None]) -> None:
+        """Has ``find`` asked at the first use of the trie, instead of building one at once; it may answer None."""
+        self._find_trie = find
 
     def attach_trie(self, trie: Trie) -> None:
         """Makes ``trie``, from shared memory say, this vocabulary's. Raises :class:`SegmentError` for another's."""

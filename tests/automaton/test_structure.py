@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from shmcache.automaton.build import build_automaton
+from shmcache.automaton.grammar_automaton import GrammarAutomaton
 from shmcache.automaton.structure import rule_digests
 from shmcache.errors import SourceError
-from shmcache.grammar.ir import Choice, Expression, Grammar, Literal, Reference, Repeat, Sequence
+from shmcache.grammar.ir import Choice, Expression, Grammar, Literal, Reference, Repeat, Sequence, Tokens
 from shmcache.limits import Budget
 from tests.reference.configurations import TooAmbiguousError, advance, initial
 from tests.reference.grammars import random_grammar
@@ -17,8 +19,15 @@ from tests.reference.grammars import random_grammar
 A, B, C = Literal(b"a"), Literal(b"b"), Literal(b"c")
 
 
+def digests_of(automaton: GrammarAutomaton) -> list[bytes]:
+    """Of all rules, by number."""
+    found = rule_digests(automaton, list(range(automaton.rule_count)))
+    assert list(found) == list(range(automaton.rule_count))
+    return list(found.values())
+
+
 def digests(tested: Grammar) -> list[bytes]:
-    return rule_digests(build_automaton(tested, Budget()))
+    return digests_of(build_automaton(tested, Budget()))
 
 
 def root_digest(root: Expression, **rules: Expression) -> bytes:
@@ -74,7 +83,7 @@ def test_equal_digests_mean_equal_languages() -> None:
             accepted = [advance(automaton, initial(automaton), text).ended for text in texts if text]
         except TooAmbiguousError:
             continue
-        known = by_digest.setdefault(rule_digests(automaton)[0], (accepted, tested))
+        known = by_digest.setdefault(digests_of(automaton)[0], (accepted, tested))
         assert known[0] == accepted, (known[1], tested)
         met_again += known[1] is not tested
     assert met_again > 3
@@ -128,6 +137,58 @@ def test_a_rule_has_one_digest_wherever_it_stands() -> None:
     assert len(shared) == 2
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_only_rules_that_are_asked_for_are_digested(seed: int) -> None:
+    """Alone, or with others, in any order: a rule has the digest that it has among all."""
+    rng = Random(seed)
+    met = 0
+    for _ in range(60):
+        try:
+            automaton = build_automaton(random_grammar(rng, 4), Budget())
+        except SourceError:
+            continue
+        everything = digests_of(automaton)
+        some = rng.sample(range(automaton.rule_count), rng.randint(1, automaton.rule_count))
+        found = rule_digests(automaton, some)
+        assert list(found) == some
+        assert found == {rule: everything[rule] for rule in some}
+        met += len(some) < automaton.rule_count
+    assert rule_digests(automaton, []) == {}
+    assert met > 1
+
+
+def test_every_part_of_a_rule_counts() -> None:
+    """A digest changes with each number in the automaton of a rule, but for what is of no consequence."""
+    rules = {
+        "root": Choice((Sequence((A, Reference("one"), Tokens((3, 4)), B)), Sequence((B, Reference("one"))), C)),
+        "one": Choice((A, Sequence((B, C)))),
+    }
+    automaton = build_automaton(Grammar(rules, "root", frozenset({"one"})), Budget())
+    known = {digests_of(automaton)[0]}
+    changes = 0
+    for name in ("edge_low", "edge_high", "edge_target", "call_return", "final", "whole_target", "token_set_ids"):
+        array = getattr(automaton, name)
+        own = array[: automaton.states_of(0).stop] if name == "final" else array
+        for at in range(len(own)):
+            if name.startswith("edge") and at >= automaton.edge_offset[automaton.states_of(0).stop]:
+                continue
+            other = array.copy()
+            other[at] = 1 - array[at] if name == "final" else array[at] + 1
+            known.add(digests_of(replace(automaton, **{name: other}))[0])
+            changes += 1
+    known.add(digests_of(replace(automaton, token_set_excluded=1 - automaton.token_set_excluded))[0])
+    assert changes > 12
+    assert len(known) == changes + 2
+
+
+def test_parts_of_a_state_are_not_mistaken_for_parts_of_the_next() -> None:
+    """The same edges, divided otherwise among the states."""
+    automaton = build_automaton(Grammar({"root": Sequence((Choice((A, B)), C, A))}, "root"), Budget())
+    moved = automaton.edge_offset.copy()
+    moved[1] -= 1
+    assert digests_of(automaton) != digests_of(replace(automaton, edge_offset=moved))
+
+
 def test_a_large_group_is_digested_in_time() -> None:
     """Unfolding two thousand rules four thousand times would take half a minute."""
     length = 2_000
@@ -136,9 +197,9 @@ def test_a_large_group_is_digested_in_time() -> None:
         for at in range(length)
     }
     automaton = build_automaton(Grammar(rules, "rule-0"), Budget())
-    once = rule_digests(automaton)
+    once = digests_of(automaton)
     assert len(set(once)) == length
-    assert once == rule_digests(automaton)
+    assert once == digests_of(automaton)
     rules["rule-1000"] = C
     other = build_automaton(Grammar(rules, "rule-0"), Budget())
-    assert not set(once) & set(rule_digests(other))
+    assert not set(once) & set(digests_of(other))

@@ -12,12 +12,14 @@ import pytest
 from shmcache.automaton.build import build_automaton
 from shmcache.errors import LimitError, SegmentError, ShmCacheError
 from shmcache.grammar import ir
-from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Repeat, Sequence
+from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Regular, Repeat, Sequence
 from shmcache.image import image as image_module
 from shmcache.image.image import Image, open_image, write_image
 from shmcache.limits import Budget
 from shmcache.matcher.compiled_grammar import CompiledGrammar
 from shmcache.matcher.matcher import GrammarMatcher
+from shmcache.regular.dfa import Dfa
+from shmcache.regular.operations import repeat
 from shmcache.rows.build import build_rows
 from shmcache.vocabulary.sections import checksum
 from shmcache.vocabulary.vocabulary import Vocabulary
@@ -163,9 +165,34 @@ def damaged_with_checksum(data: bytes) -> Iterator[tuple[int, bytes]]:
             yield at, with_checksum(damaged)
 
 
-def test_damage_under_a_right_checksum_cannot_crash() -> None:
+LETTERS = Dfa((((97, 99, 1),), ()), (False, True))
+PAIRED = Grammar(
+    {
+        "root": Sequence((Choice((A, Literal(b"["))), Reference("short"))),
+        "short": Regular(repeat(LETTERS, 0, 8, Budget())),
+        "long": Regular(repeat(LETTERS, 0, None, Budget())),
+    },
+    "root",
+    frozenset({"short", "long"}),
+    frozenset({"long"}),
+)
+"""Masks inside of ``short`` are worked out beside ``long``."""
+
+
+def test_one_of_the_grammars_has_masks_beside_others() -> None:
+    """That what follows is about these, too."""
+    image = image_of(PAIRED)
+    matcher = GrammarMatcher(CompiledGrammar(image, VOCABULARY, generation=0, memory_size_bytes=0))
+    for token in (0, 0, 1):
+        assert matcher.accept_token(token)
+        matcher.fill_next_token_bitmask(np.zeros(2, dtype=np.int32))
+    assert matcher._arena._masks._lazy._differences
+
+
+@pytest.mark.parametrize("tested", [GRAMMAR, PAIRED], ids=["calls", "paired"])
+def test_damage_under_a_right_checksum_cannot_crash(tested: Grammar) -> None:
     """Refused, or another grammar within the same bounds. Without compilation an index out of bounds is an error."""
-    intact = open_image(write_image(image_of()))
+    intact = open_image(write_image(image_of(tested)))
     refused = used = 0
     for _, data in damaged_with_checksum(write_image(intact)):
         try:
@@ -183,12 +210,12 @@ def test_damage_under_a_right_checksum_cannot_crash() -> None:
 def test_indices_out_of_bounds_are_never_written() -> None:
     """An image may be opened without the check, as its checksum says that the writer made it."""
     image = image_of()
-    without = image.rows.state_accepted.copy()
-    without[int(np.flatnonzero(without >= 0)[0])] = -1
+    beyond = image.rows.state_accepted.copy()
+    beyond[int(np.flatnonzero(beyond >= 0)[0])] = len(image.rows.form)
     target = image.automaton.edge_target.copy()
     target[0] = image.automaton.state_count
     for damaged in (
-        replace(image, rows=replace(image.rows, state_accepted=without)),
+        replace(image, rows=replace(image.rows, state_accepted=beyond)),
         replace(image, automaton=replace(image.automaton, edge_target=target)),
         replace(image, width=9),
     ):

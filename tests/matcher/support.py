@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from shmcache.automaton.build import build_automaton
 from shmcache.errors import LimitError, SourceError
 from shmcache.grammar.ir import Grammar
 from shmcache.image.image import Image, open_image, write_image
 from shmcache.limits import Budget
+from shmcache.matcher import lazy_rows
 from shmcache.matcher.compiled_grammar import CompiledGrammar
+from shmcache.matcher.masks import Masks
 from shmcache.matcher.matcher import GrammarMatcher
+from shmcache.matcher.token_table import TokenTable
+from shmcache.matcher.whole_tokens import WholeTokens
+from shmcache.rows import rule_walker
 from shmcache.rows.build import build_rows
+from shmcache.rows.rule_walker import RuleWalker
+from shmcache.rows.stacks import StackTable
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.reference.masks import mask_bits
+from tests.rows.support import push
 
 
 def image_bytes(tested: Grammar, vocabulary: Vocabulary) -> bytes:
@@ -55,3 +67,44 @@ def allowed(matcher: GrammarMatcher, width: int, surplus_words: int = 1) -> set[
     bits = mask_bits(row)
     assert all(bit < width for bit in bits)
     return bits
+
+
+def with_rows_of(image: Image, vocabulary: Vocabulary, rules: Iterable[int]) -> Image:
+    """The image with rows of these rules, and of no others."""
+    with pytest.MonkeyPatch.context() as patch:
+        ahead = np.zeros(image.automaton.rule_count, dtype=np.bool_)
+        ahead[list(rules)] = True
+        patch.setattr(RuleWalker, "rules_ahead", lambda _: ahead)
+        return replace(image, rows=build_rows(image.automaton, vocabulary, None, Budget()))
+
+
+def masks_of_states(image: Image, vocabulary: Vocabulary, states: Iterable[int]) -> tuple[dict[object, bytes], Masks]:
+    """The mask of each state behind the empty stack and behind every call of its rule, and what worked them out.
+
+    Special tokens and surplus bits are left out.
+    """
+    automaton, tokens, stacks = image.automaton, TokenTable.of(vocabulary), StackTable()
+    whole = WholeTokens(automaton, tokens) if automaton.has_whole_tokens else None
+    masks = Masks(image, vocabulary, tokens, whole, stacks)
+    returns: dict[int, dict[int, None]] = {}
+    for caller in range(automaton.state_count):
+        for rule, return_state in automaton.calls_of(caller):
+            if return_state >= 0:
+                returns.setdefault(rule, {})[return_state] = None
+    found: dict[object, bytes] = {}
+    for state in states:
+        for return_state in [None, *returns.get(int(automaton.rule_of_state[state]), {})]:
+            node = 0 if return_state is None else push(stacks, 0, return_state)
+            mask = masks.of(np.array([state], dtype=np.int32), np.array([node], dtype=np.int32))
+            row = np.empty(len(tokens.text_bitmask), dtype=np.int32)
+            mask.write(row)
+            found[state, return_state] = (row & tokens.bytes_bitmask).tobytes()
+    return found, masks
+
+
+@pytest.fixture
+def lifted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every state of a rule that is paired with a base is walked beside it, however few tokens that spares."""
+    monkeypatch.setattr(rule_walker, "BESIDE_PART", 1 << 30)
+    monkeypatch.setattr(lazy_rows, "BESIDE_PART", 1 << 30)
+    monkeypatch.setattr(lazy_rows, "_ALIKE_PART", 0)

@@ -232,11 +232,10 @@ def test_batches_are_what_each_does_alone(seed: int) -> None:
         ways = [sorted(mask_bits(together[row])) or [0] for row in order]
         tokens = [rng.choice(some) if rng.random() < 0.8 else rng.randrange(vocabulary.size) for some in ways]
         try:
-            expected = [one.accept_token(token) for one, token in zip(alone, tokens, strict=True)]
+            accepted = batch_accept_token(batch, tokens)
         except LimitError:
-            return
-        accepted = batch_accept_token(batch, tokens)
-        assert accepted == expected
+            return  # all entries together may be too many where each by itself has a mask
+        assert accepted == [one.accept_token(token) for one, token in zip(alone, tokens, strict=True)]
         moved += sum(accepted)
         back = [int(did and rng.random() < 0.3) for did in accepted]
         batch_rollback(batch, back)

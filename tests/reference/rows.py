@@ -5,10 +5,11 @@ Owns the definitions of accepted, uncertain and possible tokens. Must never shar
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from shmcache.automaton.grammar_automaton import TAIL_CALL, GrammarAutomaton
-from shmcache.rows.row_table import ACCEPTED_IDS, BITSET, DIFFERENCE, NO_ROW, REJECTED_IDS, RowTable
+from shmcache.rows.row_table import ACCEPTED_IDS, BITSET, NO_ROW, REJECTED_IDS, RowTable
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.reference.configurations import ENTRIES_MAX, Configuration, Stack, TooAmbiguousError, advance
 
@@ -28,9 +29,14 @@ def text_tokens(vocabulary: Vocabulary) -> dict[int, bytes]:
 
 def row_of(automaton: GrammarAutomaton, state: int, vocabulary: Vocabulary) -> Row:
     """What is known of each token when only the state is: no call is open that is left by more than its end."""
+    return row_from(automaton, frozenset({(state, ())}), vocabulary)
+
+
+def row_from(automaton: GrammarAutomaton, entries: frozenset[tuple[int, Stack]], vocabulary: Vocabulary) -> Row:
+    """The same from several entries; only the empty stack is left by more than its end."""
     accepted, uncertain = set(), set()
     for number, token in text_tokens(vocabulary).items():
-        here = Configuration(frozenset({(state, ())}), ended=False)
+        here = Configuration(entries, ended=False)
         has_left = False
         for at in range(len(token)):
             # A token only leaves the rule from a place within the token.
@@ -124,19 +130,13 @@ def stored_set(table: RowTable, number: int, vocabulary: Vocabulary) -> set[int]
     if form == BITSET:
         assert len(values) == word_count
         accepted = {32 * word + bit for word, value in enumerate(values) for bit in range(32) if value >> bit & 1}
-    elif form == DIFFERENCE:
-        base, *toggled = values
-        assert base < number
-        assert table.form[base] != DIFFERENCE
-        assert toggled == sorted(set(toggled)) != []
-        accepted = stored_set(table, base, vocabulary) ^ set(toggled)
     else:
         assert form in (ACCEPTED_IDS, REJECTED_IDS)
         assert values == sorted(set(values))
         accepted = set(values) if form == ACCEPTED_IDS else tokens.keys() - set(values)
     assert accepted <= tokens.keys()
     smallest = min(len(accepted), len(tokens) - len(accepted), word_count)
-    assert len(values) < smallest if form == DIFFERENCE else len(values) == smallest, "not the smallest form"
+    assert len(values) == smallest, "not the smallest form"
     return accepted
 
 
@@ -152,3 +152,59 @@ def stored_row(table: RowTable, state: int, vocabulary: Vocabulary) -> Row | Non
     assert uncertain == sorted(uncertain, key=lambda one: (tokens[one], one)), "not in the order of the trie"
     assert len(set(uncertain)) == len(uncertain)
     return Row(frozenset(accepted), frozenset(uncertain))
+
+
+Followers = dict[int, set[int]]
+"""For each byte that may follow, the bytes that may follow it."""
+
+
+def followers(automaton: GrammarAutomaton, rules: Iterable[int]) -> Followers:
+    """What may follow any of the rules, two bytes deep, where from the first of them to the second callers may change.
+
+    By growing sets of states until nothing is added: those in which the text may be behind the end of each rule.
+    """
+    calls = [
+        (int(automaton.rule_of_state[state]), rule, return_state)
+        for state in range(automaton.state_count)
+        for rule, return_state in automaton.calls_of(state)
+    ]
+
+    def opened(states: set[int]) -> set[int]:
+        """The states, and the starts of what they call, and so on."""
+        while True:
+            starts = {int(automaton.rule_start[rule]) for state in states for rule, _ in automaton.calls_of(state)}
+            if starts <= states:
+                return states
+            states = states | starts
+
+    behind: dict[int, set[int]] = {rule: set() for rule in range(automaton.rule_count)}
+    while True:
+        before = sum(map(len, behind.values()))
+        for caller, rule, return_state in calls:
+            if return_state != TAIL_CALL:
+                behind[rule].add(return_state)
+            if return_state == TAIL_CALL or automaton.final[return_state]:
+                behind[rule] |= behind[caller]
+        if sum(map(len, behind.values())) == before:
+            break
+
+    found: Followers = {}
+    for state in opened({state for rule in rules for state in behind[rule]}):
+        for low, high, target in automaton.edges_of(state):
+            here = {target} | (behind[int(automaton.rule_of_state[target])] if automaton.final[target] else set())
+            edges = [edge for one in opened(here) for edge in automaton.edges_of(one)]
+            seconds = {byte for first, last, _ in edges for byte in range(first, last + 1)}
+            for byte in range(low, high + 1):
+                found.setdefault(byte, set()).update(seconds)
+    return found
+
+
+def is_followed(automaton: GrammarAutomaton, state: int, token: bytes, followed: Followers) -> bool:
+    """Whether the token can leave the state's rule somewhere within it and go on with bytes that may follow."""
+    here = Configuration(frozenset({(state, ())}), ended=False)
+    for at in range(1, len(token)):
+        here = advance(automaton, here, token[at - 1 : at])
+        rest = token[at:]
+        if here.ended and rest[0] in followed and (len(rest) == 1 or rest[1] in followed[rest[0]]):
+            return True
+    return False

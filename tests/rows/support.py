@@ -11,15 +11,34 @@ import numpy.typing as npt
 from shmcache.automaton.build import build_automaton
 from shmcache.automaton.grammar_automaton import GrammarAutomaton
 from shmcache.errors import LimitError, SourceError
-from shmcache.grammar.ir import Grammar
+from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Sequence
 from shmcache.limits import Budget
 from shmcache.regular.dfa import Dfa
 from shmcache.regular.nfa import determinise
 from shmcache.regular.operations import repeat
-from shmcache.rows.stacks import StackTable, front, fronts
+from shmcache.rows.arrays import ROOM_FULL, STACKS_FULL, WalkRoom
+from shmcache.rows.stacks import StackTable, front, fronts, new_walk_room
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.reference.configurations import Stack, TooAmbiguousError
 from tests.reference.dfa import as_builder, random_nfa
+
+A, B, C = Literal(b"a"), Literal(b"b"), Literal(b"c")
+
+NESTED = Grammar(
+    {"root": Choice((Sequence((A, Reference("root"), B)), Sequence((A, Reference("root"), C)), B))}, "root"
+)
+"""Every ``a`` pushes; ``a`` 300 times needs more stacks than a table has at first."""
+
+AMBIGUOUS = Grammar(
+    {
+        "root": Choice((Sequence((Reference("one"), B)), Sequence((Reference("two"), C)), B)),
+        "one": Sequence((A, Reference("root"), Literal(b"x"))),
+        "two": Sequence((A, Reference("root"), Literal(b"y"))),
+    },
+    "root",
+    frozenset({"one", "two"}),
+)
+"""Every ``a`` doubles the number of stacks."""
 
 Level = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]
 """States and nodes, entry by entry."""
@@ -57,6 +76,15 @@ def trie_arrays(vocabulary: Vocabulary) -> Any:
     from shmcache.rows.arrays import TrieArrays
 
     return TrieArrays(*(getattr(vocabulary.trie, name) for name in TrieArrays._fields))
+
+
+def push(stacks: StackTable, parent: int, return_state: int) -> int:
+    """The node of that stack."""
+    from shmcache.rows.kernels import _push
+
+    while (node := _push(stacks.arrays, parent, return_state)) == STACKS_FULL:
+        stacks.grow()
+    return int(node)
 
 
 def stack_of(stacks: StackTable, node: int) -> Stack:
@@ -143,3 +171,47 @@ def resolved(
             assert status == OK
             return dict(zip(tokens, verdicts.tolist(), strict=True))
         stacks.grow()
+
+
+def room_for(vocabulary: Vocabulary, levels: int = 256) -> WalkRoom:
+    """A room for walks of a vocabulary's trie, as large as that, and for so many levels at first."""
+    trie = vocabulary.trie
+    tokens, words, depth = trie.token_count, len(trie.text_bitmask), trie.longest_token_bytes + 1
+    return new_walk_room(tokens=tokens, words=words, depth=depth, levels=levels)
+
+
+def walked(
+    automaton: GrammarAutomaton,
+    stacks: StackTable,
+    vocabulary: Vocabulary,
+    level: Level,
+    *,
+    room: WalkRoom | None = None,
+    overflows: bool = True,
+    met: list[int] | None = None,
+) -> tuple[list[int], list[int], int]:
+    """Ids that ``walk_trie`` accepts and leaves uncertain, in the order of the trie, and its status.
+
+    Where it asks for more stacks or more room it gets twice as much; ``met`` receives these requests.
+    """
+    from shmcache.rows.trie_kernels import walk_trie
+
+    levels = 256 if room is None else len(room.level_ended)
+    room = room or room_for(vocabulary)
+    while True:
+        arrays = automaton_arrays(automaton), stacks.arrays, trie_arrays(vocabulary)
+        accepted, uncertain, status = walk_trie(*arrays, *level, room, overflows)
+        if status == STACKS_FULL:
+            stacks.grow()
+        elif status == ROOM_FULL:
+            levels *= 2
+            room = room_for(vocabulary, levels)
+        else:
+            break
+        assert (accepted, uncertain) == (0, 0)
+        if met is not None:
+            met.append(int(status))
+    places = room.accepted[:accepted].tolist(), room.uncertain[:uncertain].tolist()
+    assert all(part == sorted(set(part)) for part in places), "in the order of the trie"
+    order = vocabulary.trie.token_order
+    return order[places[0]].tolist(), order[places[1]].tolist(), int(status)

@@ -12,7 +12,6 @@ from shmcache.errors import SegmentError
 from shmcache.rows.row_table import (
     ACCEPTED_IDS,
     BITSET,
-    DIFFERENCE,
     NO_ROW,
     REJECTED_IDS,
     RowTable,
@@ -21,6 +20,7 @@ from shmcache.rows.row_table import (
 )
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.reference.grammars import random_vocabulary
+from tests.reference.masks import mask_bits
 
 pytestmark = pytest.mark.reference
 
@@ -62,7 +62,7 @@ def ids(*values: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
 
 
 BEGINS = np.array([True, True, False, True])
-"""Which states of the small table begin tokens."""
+"""Which states of the small table begin tokens, and may have rows."""
 
 
 def small_table() -> RowTable:
@@ -76,30 +76,32 @@ def small_table() -> RowTable:
     return builder.finish()
 
 
-def test_a_difference_is_read_against_its_base_and_moves_with_it() -> None:
-    builder = RowTableBuilder(1)
-    base = builder.add_accepted(REJECTED_IDS, ids(1, 2))
-    assert builder.add_difference(base, ids()) == base
-    builder.set_row(0, builder.add_difference(base, ids(0, 2)), NO_ROW)
-    table = builder.finish()
-    table.check_bounds(np.array([True]), 1, 8)
-    text = np.array([0b1111], dtype=np.int32)
-    assert table.accepted_bitmask(0, text).tolist() == [0b1001]
-    assert table.accepted_bitmask(1, text).tolist() == [0b1100]
-    other = RowTableBuilder(1)
-    other.add_accepted(ACCEPTED_IDS, ids(5))
-    assert other.add_sets(table) == [1, 2]
-    other.set_row(0, 2, NO_ROW)
-    assert other.finish().accepted_bitmask(2, text).tolist() == [0b1100]
+def test_sets_of_another_table_are_added_under_new_numbers() -> None:
+    table = small_table()
+    builder = RowTableBuilder(2)
+    assert builder.add_accepted(BITSET, ids(5, 6)) == 0
+    assert builder.add_sets(table) == [1, 0, 2]
+    builder.set_row(1, 2, builder.add_uncertain(ids(3)))
+    joined = builder.finish()
+    joined.check_bounds(np.array([False, True]), 2, 8)
+    assert [joined.accepted_set(number)[1].tolist() for number in range(3)] == [[5, 6], [1, 2], [1, 2]]
+    assert joined.form.tolist() == [BITSET, ACCEPTED_IDS, REJECTED_IDS]
 
 
-@pytest.mark.parametrize("data", [(), (1, 3), (2, 3), (-1, 3), (0, 8), (0, -1)])
-def test_a_difference_without_a_proper_base_or_ids_is_refused(data: tuple[int, ...]) -> None:
-    builder = RowTableBuilder(1)
-    builder.set_row(0, builder.add_accepted(ACCEPTED_IDS, ids(1)), NO_ROW)
-    builder.add_accepted(DIFFERENCE, ids(*data))
-    with pytest.raises(SegmentError):
-        builder.finish().check_bounds(np.array([True]), 1, 8)
+@pytest.mark.parametrize("seed", range(3))
+def test_every_form_is_the_set_it_was_made_of(seed: int) -> None:
+    rng = Random(seed)
+    for _ in range(30):
+        trie = random_vocabulary(rng).trie
+        is_accepted = np.array([rng.random() < rng.choice([0.1, 0.9]) for _ in range(trie.token_count)], dtype=np.bool_)
+        builder = RowTableBuilder(1)
+        number = builder.add_accepted(*smallest_form(is_accepted, trie))
+        table = builder.finish()
+        before = table.accepted.copy()
+        mask = table.accepted_bitmask(number, trie.text_bitmask)
+        assert mask_bits(mask) == set(trie.token_order[is_accepted].tolist())
+        mask[:] = -1
+        assert np.array_equal(table.accepted, before), "a new array"
 
 
 def test_what_is_equal_is_stored_once() -> None:
@@ -113,8 +115,19 @@ def test_what_is_equal_is_stored_once() -> None:
     builder = RowTableBuilder(1)
     assert builder.add_accepted(ACCEPTED_IDS, ids(7)) == builder.add_accepted(ACCEPTED_IDS, ids(7))
     assert builder.add_accepted(REJECTED_IDS, ids(7)) != builder.add_accepted(ACCEPTED_IDS, ids(7))
-    assert builder.append_uncertain(ids(7)) != builder.append_uncertain(ids(7))
+    assert builder.add_uncertain(ids(7)) == builder.add_uncertain(ids(7)) != builder.add_uncertain(ids(7, 8))
+    assert builder.add_uncertain(ids()) == NO_ROW
     assert all(not array.flags.writeable for array in table.arrays())
+
+
+def test_a_state_that_begins_tokens_may_be_without_a_row() -> None:
+    builder = RowTableBuilder(3)
+    builder.set_row(1, builder.add_accepted(ACCEPTED_IDS, ids(1)), NO_ROW)
+    table = builder.finish()
+    table.check_bounds(np.array([True, True, True]), 1, 8)
+    table.check_bounds(np.array([False, True, False]), 1, 8)
+    with pytest.raises(SegmentError):
+        table.check_bounds(np.array([True, False, True]), 1, 8)
 
 
 def test_a_table_of_nothing() -> None:
@@ -133,9 +146,10 @@ def test_a_table_of_nothing() -> None:
         ("state_accepted", 0, -2),
         ("state_accepted", 0, NO_ROW),
         ("state_accepted", 2, 0),
+        ("state_uncertain", 2, 0),
         ("state_uncertain", 0, 1),
         ("state_uncertain", 0, -2),
-        ("form", 0, 4),
+        ("form", 0, 3),
         ("form", 0, BITSET),
         ("accepted_offset", 0, 1),
         ("accepted_offset", 1, 7),

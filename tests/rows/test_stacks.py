@@ -10,16 +10,9 @@ from shmcache.errors import LimitError
 from shmcache.limits import CONFIGURATION_ENTRIES_MAX
 from shmcache.rows import stacks as stacks_module
 from shmcache.rows.stacks import StackTable, front
+from tests.rows.support import push
 
 pytestmark = pytest.mark.reference
-
-
-def push(stacks: StackTable, parent: int, return_state: int) -> int:
-    from shmcache.rows.kernels import STACKS_FULL, _push
-
-    while (node := _push(stacks.arrays, parent, return_state)) == STACKS_FULL:
-        stacks.grow()
-    return int(node)
 
 
 def test_each_stack_is_held_once_and_keeps_its_number() -> None:

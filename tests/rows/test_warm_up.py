@@ -11,8 +11,15 @@ from pathlib import Path
 import pytest
 
 from shmcache.errors import SegmentError
+from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Regular, Sequence
+from shmcache.limits import Budget
+from shmcache.matcher.matcher import GrammarMatcher
+from shmcache.regular.dfa import Dfa
+from shmcache.regular.operations import repeat
 from shmcache.rows import warm_up as warm_up_module
 from shmcache.rows.warm_up import warm_up
+from shmcache.vocabulary.vocabulary import Vocabulary
+from tests.matcher.support import allowed, compiled
 
 
 @pytest.fixture
@@ -37,11 +44,50 @@ def test_a_compilation_is_announced_once(cold: Path) -> None:
 @pytest.mark.reference
 def test_what_is_cached_is_loaded_in_silence(cold: Path) -> None:
     cold.mkdir()
-    for kernel in ("advance", "resolve_tokens", "walk_trie", "open_level"):
-        (cold / f"kernels.{kernel}-1.py311.nbi").touch()
+    for kernel in ("kernels.advance", "kernels.open_level", "trie_kernels.walk_trie", "trie_kernels.walk_difference"):
+        (cold / f"{kernel}-1.py311.nbi").touch()
     lines: list[str] = []
     warm_up(lines.append)
     assert lines == []
+
+
+@pytest.mark.reference
+@pytest.mark.parametrize("module", ["kernels", "trie_kernels"])
+def test_kernels_of_one_module_alone_are_not_all(cold: Path, module: str) -> None:
+    cold.mkdir()
+    for kernel in ("advance", "open_level", "walk_trie", "walk_difference"):
+        (cold / f"{module}.{kernel}-1.py311.nbi").touch()
+    lines: list[str] = []
+    warm_up(lines.append)
+    assert len(lines) == 1
+
+
+def test_every_kernel_is_made_ready() -> None:
+    """What a request calls first is compiled for the very types it is called with."""
+    from shmcache.rows import kernels, trie_kernels
+
+    warm_up()
+    names = ["advance", "open_level", "resolve_tokens", "step"]
+    trie_names = ["pair_states", "walk_difference", "walk_trie", "walk_words"]
+    used = [getattr(kernels, name) for name in names] + [getattr(trie_kernels, name) for name in trie_names]
+    before = [len(getattr(kernel, "signatures", ())) for kernel in used]
+    vocabulary = Vocabulary([b"a", b"aa", b"aaa", b"b", b"ab", b"aab"] * 3)
+    letter = Dfa((((97, 97, 1),), ()), (False, True))
+    tested = Grammar(
+        {
+            "root": Choice((Sequence((Reference("few"), Reference("any"), Literal(b"b"))), Literal(b"bb"))),
+            "few": Regular(repeat(letter, 1, 40, Budget())),
+            "any": Regular(repeat(letter, 0, None, Budget())),
+        },
+        "root",
+        frozenset({"few", "any"}),
+    )
+    matcher = GrammarMatcher(compiled(tested, vocabulary))
+    for token in (0, 1, 2):
+        assert allowed(matcher, vocabulary.width)
+        assert matcher.accept_token(token)
+    assert matcher._arena._masks._lazy._differences, "some masks are worked out beside others"
+    assert [len(getattr(kernel, "signatures", ())) for kernel in used] == before
 
 
 @pytest.mark.reference
@@ -54,9 +100,9 @@ def test_without_compilation_there_is_nothing_to_announce(monkeypatch: pytest.Mo
 
 
 def test_the_real_cache_is_beside_the_kernels() -> None:
-    from shmcache.rows import kernels
+    from shmcache.rows import trie_kernels
 
-    directory = warm_up_module._cache_directory(kernels.walk_trie)
+    directory = warm_up_module._cache_directory(trie_kernels.walk_trie)
     if directory is not None:  # None where this runs without compilation
         assert directory.is_dir()
         warm_up()

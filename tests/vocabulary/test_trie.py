@@ -41,6 +41,10 @@ def assert_same_as_reference(trie: Trie, tokens: list[bytes | None], special: se
     assert trie.token_order.tolist() == expected.token_order
     assert trie.token_node.tolist() == expected.token_node
     assert trie.longest_token_bytes == max(expected.node_depth)
+    children = {expected.node_byte[node]: node for node, depth in enumerate(expected.node_depth) if depth == 1}
+    assert trie.first_node.tolist() == [children.get(byte, -1) for byte in range(256)]
+    counts = {byte: expected.node_end[node] - node for byte, node in children.items()}
+    assert trie.first_byte_nodes().tolist() == [counts.get(byte, 0) for byte in range(256)]
     bits = np.unpackbits(trie.text_bitmask.view(np.uint8), bitorder="little")
     assert len(bits) == -(-width // 32) * 32
     assert np.flatnonzero(bits).tolist() == expected.text_token_ids
@@ -65,7 +69,7 @@ def test_equals_the_twin_when_built_and_when_opened(case: tuple[list[bytes | Non
 def test_every_array_is_read_only_with_its_stated_type() -> None:
     built = Vocabulary([b"a", b"ab", None]).trie
     for trie in (built, Trie.from_buffer(built.to_bytes())):
-        for array in trie._arrays():
+        for array in (*trie._arrays(), trie.first_node):
             assert array.dtype == (np.uint8 if array is trie.node_byte else np.int32)
             assert array.flags.c_contiguous
             assert array.flags.aligned
@@ -120,6 +124,9 @@ def _sections(**changes: object) -> bytes:
 @pytest.mark.parametrize(
     "changes",
     [
+        {"node_byte": [0, 97]},
+        {"node_byte": []},
+        {"node_end": []},
         {"node_end": [4, 3, 9, 4]},
         {"node_end": [4, 1, 3, 4]},
         {"node_end": [3, 3, 3, 4]},

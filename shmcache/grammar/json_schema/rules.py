@@ -14,11 +14,13 @@ from shmcache.grammar.json_schema.expressions import repeat, sequence
 from shmcache.grammar.json_schema.layout import LEVEL_MAX, Layout
 from shmcache.grammar.json_schema.number_automata import any_integer, any_number
 from shmcache.grammar.json_schema.spelling import Spelling
+from shmcache.grammar.json_schema.string_automata import any_name
 from shmcache.limits import Budget
 from shmcache.regular.code_points import ANY
 from shmcache.regular.operations import everything
 
 ROOT = "root"
+_NAMES = ("names", "other name")
 
 
 class Rules:
@@ -40,6 +42,7 @@ class Rules:
         self.budget = budget or Budget()
         self._bodies: dict[str, Expression] = {}
         self._shared: set[str] = set()
+        self._base: set[str] = set()
         self._names: dict[Hashable, str] = {}
 
     def define(self, name: str, body: Expression) -> None:
@@ -54,7 +57,15 @@ class Rules:
             name = self._names[what] = f"{self._prefix}{kind}_{len(self._names)}".replace(" ", "_")
             self._shared.add(name)
             self._bodies[name] = make_body()
+            self._add_base(kind)
         return Reference(name)
+
+    def _add_base(self, kind: object) -> None:
+        """The rule beside which masks inside rules of this kind are worked out, be it called or not."""
+        if kind == "string":
+            self._base.add(self.string().rule)
+        elif kind in _NAMES and not self.spelling.mark:
+            self._base.add(self._generic("json_name", lambda: Regular(self.spelling.quoted(any_name()))).rule)
 
     def kept(self, expression: Expression) -> Expression:
         """The same expression; a rule that it calls is never made part of its callers."""
@@ -68,7 +79,7 @@ class Rules:
 
     def grammar(self, warnings: tuple[ir.Warning, ...]) -> Grammar:
         """The grammar of all rules defined."""
-        return Grammar(dict(self._bodies), ROOT, frozenset(self._shared), warnings)
+        return Grammar(dict(self._bodies), ROOT, frozenset(self._shared), frozenset(self._base), warnings)
 
     def string(self) -> Reference:
         """Any JSON string."""

@@ -45,6 +45,12 @@ def any_string() -> Dfa:
 
 
 @cache
+def any_name() -> Dfa:
+    """Every name of a property in the spellings of names, quotes included."""
+    return quoted(encode_json_string(everything(ANY), Budget(), escapable=NAME_ESCAPABLE))
+
+
+@cache
 def _one_character() -> Dfa:
     """One character in any spelling. State 0 is entered by no edge, and one state accepts, which has no edges."""
     return encode_json_string(characters(ANY), Budget())

@@ -85,12 +85,14 @@ class Embedding:
         """The grammar of ``rules`` and all that is embedded."""
         together = dict(rules)
         kept = self._shared | shared
+        base: frozenset[str] = frozenset()
         for one in self._of_layout.values():
             grammar = one.grammar(())
             together |= grammar.rules
             kept |= grammar.shared_rules
+            base |= grammar.base_rules
         together |= self._rules
-        return Grammar(together, root, frozenset(kept), tuple(self._warnings))
+        return Grammar(together, root, frozenset(kept), base, tuple(self._warnings))
 
 
 @contextmanager

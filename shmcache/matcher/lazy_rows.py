@@ -1,0 +1,200 @@
+"""Masks of configurations whose states have no rows in the image, worked out where a matcher comes to them.
+
+Owns the walks of the trie on behalf of one arena. Must never know requests.
+
+Most states go on with few bytes, and a walk of the tokens that begin with them takes microseconds. The states inside
+strings go on with nearly all. There a rule of the image that has rows, that of any string, serves as a base: the same
+bytes lead from the beginnings of both rules to a pair of states, and only the tokens that can tell the two apart are
+looked at (``rows/trie_kernels.py``). A string of bounded length differs from any string in tokens longer than what is
+left of it, and one that excludes some values in the ends of these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from shmcache.automaton.grammar_automaton import GrammarAutomaton, frozen
+from shmcache.matcher.bitmask import Int32Array
+from shmcache.rows.arrays import ACCEPTED, ROOM_FULL, STACKS_FULL, UNCERTAIN, AutomatonArrays, TrieArrays
+from shmcache.rows.row_table import NO_ROW, RowTable
+from shmcache.rows.rule_walker import BESIDE_PART, plain_rules, walk_weights
+from shmcache.rows.stacks import StackTable, walk_room
+from shmcache.vocabulary.vocabulary import Vocabulary
+
+_ALIKE_BYTES_MIN = 3
+_ALIKE_BYTES_ENOUGH = 16
+_ALIKE_PART = 0.75
+"""A walk beside a base is short where so much of the vocabulary begins with bytes behind which the two states are alike
+for so many bytes more."""
+
+_IDS_MAX = 1 << 22
+_IDS_PER_DIFFERENCE = 256
+"""Ids in the differences that are remembered, each counted for so many more; past the most they are forgotten."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Difference:
+    """The row of a state as it differs from that of a state that has one in the image."""
+
+    base: int
+    """The state that has one."""
+    accepted: Int32Array
+    """Ids that the state accepts and that may be others than those of the base."""
+    rejected: Int32Array
+    """Ids that it does not accept by itself, uncertain ones among them, and that the base may."""
+    uncertain: Int32Array
+    """Ids that only its caller decides."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Pairing:
+    """Item ``s - first`` says what state ``s`` of a rule is like: arrays of :func:`pair_states`."""
+
+    first: int
+    base: Int32Array
+    alike: Int32Array
+
+    @property
+    def alike_bytes(self) -> int:
+        """How much the rule is like the other: longer tokens than this matter little."""
+        return int(np.minimum(self.alike[self.base >= 0], _ALIKE_BYTES_ENOUGH).sum())
+
+
+class LazyRows:
+    """Works out what an image leaves open. Calls happen under the arena's lock."""
+
+    def __init__(self, automaton: GrammarAutomaton, rows: RowTable, vocabulary: Vocabulary) -> None:
+        self._automaton = automaton
+        self._rows = rows
+        self._vocabulary = vocabulary
+        self._arrays = AutomatonArrays.of(automaton)
+        self._pairings: dict[int, _Pairing | None] = {}
+        self._differences: dict[int, Difference] = {}
+        self._remembered_ids = 0
+
+    @cached_property
+    def _trie(self) -> TrieArrays:
+        return TrieArrays.of(self._vocabulary.trie)
+
+    @cached_property
+    def _weights(self) -> list[int]:
+        weights: list[int] = walk_weights(self._automaton, self._vocabulary.trie).tolist()
+        return weights
+
+    @cached_property
+    def _behind(self) -> npt.NDArray[np.int64]:
+        return np.concatenate(([0], np.cumsum(self._vocabulary.trie.first_byte_nodes())))
+
+    @cached_property
+    def _base_rules(self) -> list[int]:
+        """Rules of bytes alone that have rows."""
+        has_row = self._rows.state_accepted != NO_ROW
+        with_rows = np.logical_or.reduceat(has_row, self._automaton.rule_start)
+        rules: list[int] = np.flatnonzero(with_rows & self._is_plain).tolist()
+        return rules
+
+    @cached_property
+    def _is_plain(self) -> npt.NDArray[np.bool_]:
+        return plain_rules(self._automaton)
+
+    def walk(
+        self, states: Int32Array, nodes: Int32Array, stacks: StackTable
+    ) -> tuple[npt.NDArray[np.intp], Int32Array, int]:
+        """The mask of the tokens that go on from these entries with their stacks: words that are not 0, and status.
+
+        ``stacks`` is the table that the nodes belong to. The arrays, index and value, are copies.
+        """
+        from shmcache.rows.trie_kernels import walk_words
+
+        trie = self._vocabulary.trie
+        room = walk_room(trie)
+        while True:
+            count, status = walk_words(self._arrays, stacks.arrays, self._trie, states, nodes, room)
+            if status == STACKS_FULL:
+                stacks.grow()
+            elif status == ROOM_FULL:
+                room = walk_room(trie, grows=True)
+            else:
+                return room.word_index[:count].astype(np.intp), room.word_value[:count].copy(), int(status)
+
+    def difference(self, state: int) -> Difference | None:
+        """The state's row beside a base; None where a walk by itself is quicker."""
+        known = self._differences.get(state)
+        if known is not None:
+            return known
+        nodes = self._vocabulary.trie.node_count
+        if self._weights[state] * BESIDE_PART < nodes:
+            return None
+        pairing = self._pairing(int(self._automaton.rule_of_state[state]))
+        if pairing is None:
+            return None
+        base = int(pairing.base[state - pairing.first])
+        if base < 0 or self._rows.state_accepted[base] == NO_ROW:
+            return None
+        if self._alike_weight(state, pairing) < _ALIKE_PART * self._weights[base]:
+            return None
+        found = self._walk_beside(state, base, pairing)
+        if self._remembered_ids > _IDS_MAX:
+            self._differences.clear()
+            self._remembered_ids = 0
+        ids = len(found.accepted) + len(found.rejected) + len(found.uncertain)
+        self._remembered_ids += _IDS_PER_DIFFERENCE + ids
+        self._differences[state] = found
+        return found
+
+    def _alike_weight(self, state: int, pairing: _Pairing) -> int:
+        """Nodes of the trie behind those first bytes that lead to a state much like its base."""
+        weight = 0
+        for low, high, target in self._automaton.edges_of(state):
+            if pairing.alike[target - pairing.first] >= _ALIKE_BYTES_MIN:
+                weight += int(self._behind[high + 1] - self._behind[low])
+        return weight
+
+    def _pairing(self, rule: int) -> _Pairing | None:
+        from shmcache.rows.trie_kernels import pair_states
+
+        if rule in self._pairings:
+            return self._pairings[rule]
+        best: _Pairing | None = None
+        if self._is_plain[rule]:
+            states = self._automaton.states_of(rule)
+            for base_rule in self._base_rules:
+                base, alike = (np.empty(len(states), dtype=np.int32) for _ in range(2))
+                start = int(self._automaton.rule_start[base_rule])
+                length = self._vocabulary.trie.longest_token_bytes
+                pair_states(self._arrays, states.start, start, states.start, length, base, alike)
+                pairing = _Pairing(states.start, base, alike)
+                if best is None or pairing.alike_bytes > best.alike_bytes:
+                    best = pairing
+        self._pairings[rule] = best
+        return best
+
+    def _walk_beside(self, state: int, base: int, pairing: _Pairing) -> Difference:
+        from shmcache.rows.trie_kernels import walk_difference
+
+        trie = self._vocabulary.trie
+        room = walk_room(trie)
+        count = walk_difference(
+            self._arrays,
+            self._trie,
+            state,
+            pairing.first,
+            pairing.base,
+            pairing.alike,
+            room,
+        )
+        ids, verdicts = trie.token_order[room.accepted[:count]], room.verdicts[:count]
+        inherited = self._rows.uncertain_list(int(self._rows.state_uncertain[base]))
+        if count:
+            inherited = inherited[~np.isin(inherited, ids)]
+        return Difference(
+            base,
+            accepted=ids[verdicts == ACCEPTED],
+            rejected=ids[verdicts != ACCEPTED],
+            # Read-only as lists of an image are: one type for kernels.
+            uncertain=frozen(np.concatenate([inherited, ids[verdicts == UNCERTAIN]]), np.int32),
+        )
