@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import pty
 import re
-import select
 import signal
-import struct
 import subprocess
 import sys
-import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -24,7 +19,8 @@ from shmcache.memory.names import Namespace
 from shmcache.memory.statistics import statistics
 from shmcache_tools.live_view import Hot, Reader, Reading, frame, histogram, rate_text, rates
 from shmcache_tools.own_manager import own_manager
-from tests.tools.support import BYTES, STATS_SHAPE, check_columns, check_shape, command, document, run
+from tests.tools.support import BYTES, STATS_SHAPE, check_columns, check_shape, document, run
+from tests.tools.terminal import Terminal
 
 GUARD_SECONDS = 20.0
 
@@ -150,50 +146,6 @@ def test_in_a_pipe_it_reads_once(cache: tuple[Namespace, GrammarCache]) -> None:
 
 
 # --- on a terminal ----------------------------------------------------------------------------------------------------
-
-
-class Terminal:
-    """A terminal of 80×24 with a process on it."""
-
-    def __init__(self, *arguments: str, **variables: str) -> None:
-        self.ours, self._theirs = pty.openpty()
-        fcntl.ioctl(self._theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        self.before = termios.tcgetattr(self._theirs)
-        self.process = subprocess.Popen(
-            command(*arguments),
-            stdin=self._theirs,
-            stdout=self._theirs,
-            stderr=self._theirs,
-            env={**os.environ, "TERM": "xterm", **variables},
-            start_new_session=True,
-        )
-        self.text = ""
-
-    def until(self, wanted: str) -> str:
-        """Reads until that is shown."""
-        while wanted not in self.text:
-            assert select.select([self.ours], [], [], GUARD_SECONDS)[0], self.text
-            self.text += os.read(self.ours, 65536).decode()
-        return self.text
-
-    def end(self) -> tuple[int, list[Any]]:
-        """The exit code, and how the terminal is set afterwards."""
-        code = self.process.wait(GUARD_SECONDS)
-        return code, termios.tcgetattr(self._theirs)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self.ours)
-        os.close(self._theirs)
-
-
-@pytest.fixture
-def terminals() -> Iterator[list[Terminal]]:
-    opened: list[Terminal] = []
-    yield opened
-    for terminal in opened:
-        terminal.close()
 
 
 @pytest.mark.parametrize("how", ["q", "SIGINT", "SIGTERM"])
