@@ -171,6 +171,14 @@ class GrammarCache:
                 raise answer.message.error()
             expect(answer.message, Cleared)
 
+    def has_manager(self) -> bool:
+        """Whether a manager serves this client: one that answered, or that was started just now."""
+        try:
+            self._access.link()
+        except ManagerUnavailable:
+            return False
+        return True
+
     def get_cache_size_bytes(self) -> int:
         """Bytes charged to the cache's grammars and rules on this host; 0 right after :meth:`clear_cache`."""
         shared = self._access.attach().shared
