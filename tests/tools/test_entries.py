@@ -115,6 +115,7 @@ def test_show_a_schema(cache: tuple[Namespace, GrammarCache], filled: Namespace)
     assert payload["states"] == grammar.image.automaton.state_count
     assert payload["rules"] == grammar.image.automaton.rule_count
     assert sum(payload["rows"].values()) == len(grammar.image.rows.form)
+    assert 0 <= payload["states_with_row"] <= payload["states"]
     assert payload["vocabulary"] == BYTES.fingerprint.hex()
     text = run("show", grammar.key.hex()[:20], "-n", filled.name).stdout
     check_columns(text)

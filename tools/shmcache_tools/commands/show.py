@@ -25,7 +25,7 @@ from shmcache_tools.output import age_text, bytes_text, count_text, echo_json, h
 from shmcache_tools.shared_stats import SharedView, open_view
 
 SOURCE_LINES_MAX = 40
-FORM_NAMES = ("bitset", "accepted ids", "rejected ids", "difference")
+FORM_NAMES = ("bitset", "accepted ids", "rejected ids")
 
 
 @click.command(
@@ -82,6 +82,7 @@ def _image(mapping: Mapping, entry: Entry) -> dict[str, Any]:
     import numpy as np
 
     from shmcache.image.image import open_image
+    from shmcache.rows.row_table import NO_ROW
 
     image = open_image(mapping.payload, expected_key=entry.key)
     automaton, rows = image.automaton, image.rows
@@ -96,6 +97,7 @@ def _image(mapping: Mapping, entry: Entry) -> dict[str, Any]:
         "edges": len(automaton.edge_target),
         "calls": len(automaton.call_rule),
         "rows": dict(zip(FORM_NAMES, forms, strict=True)),
+        "states_with_row": int(np.count_nonzero(rows.state_accepted != NO_ROW)),
         "rows_bytes": sum(array.nbytes for array in rows.arrays()),
         "uncertain_lists": len(rows.uncertain_offset) - 1,
         "uncertain_tokens": len(rows.uncertain),
@@ -125,7 +127,8 @@ def _show(view: SharedView, facts: Facts, payload: dict[str, Any]) -> None:
             ("vocabulary", f"{payload['vocabulary'][:16]}, masks of {payload['width']} bits"),
             ("automaton", f"{payload['rules']} rules, {payload['states']} states, {payload['edges']} byte edges"),
             ("", f"{count_text(payload['calls'], 'call')} of rules"),
-            ("rows", ", ".join(f"{count} {form}" for form, count in rows.items() if count)),
+            ("rows", ", ".join(f"{count} {form}" for form, count in rows.items() if count) or "none"),
+            ("", f"of {payload['states_with_row']} states; matchers work out the others' where they come to them"),
             ("", f"{bytes_text(payload['rows_bytes'])}, {payload['uncertain_tokens']} uncertain tokens"),
         ]
     elif facts.tier == "vocabulary":
