@@ -346,7 +346,7 @@ def test_a_matcher(compiler: Any, info: Any) -> None:
     assert allowed(fork) == {END}
     assert fork.accept_token(END)
     assert fork.is_terminated()
-    with pytest.raises(MisuseError, match="terminated"):
+    with pytest.raises(MisuseError, match="ended"):
         fork.fill_next_token_bitmask(np.zeros((1, 9), dtype=np.int32))
     assert not fork.accept_token(ord("t"))
     fork.rollback(2)
@@ -363,6 +363,14 @@ def test_a_matcher(compiler: Any, info: Any) -> None:
             wrong()
     with pytest.warns(DeprecationWarning, match="of no effect"):
         xgrammar.GrammarMatcher(compiler.compile_regex("a"), max_rollback_tokens=3)
+
+
+def test_termination_without_a_stop_token(compiler: Any) -> None:
+    matcher = xgrammar.GrammarMatcher(compiler.compile_regex("ab*"), terminate_without_stop_token=True)
+    assert not matcher.is_terminated()
+    assert matcher.accept_string("a")
+    assert matcher.is_terminated()
+    assert allowed(matcher) == allowed(matcher.fork()) == set()
 
 
 def test_a_draft_tree(compiler: Any) -> None:

@@ -166,6 +166,21 @@ def test_drafts_are_tried_and_taken_back(bench: Any, grammar: Any) -> None:
     assert generate(bench, ["the quick brown fox"], [one], assistant_model=bench.model) == plain
 
 
+def test_an_assistant_drafts_in_the_same_grammar(bench: Any, grammar: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tests.engines.tiny_model import make_model
+
+    calls = []
+    forward = bench.model.forward
+    monkeypatch.setattr(bench.model, "forward", lambda *given, **named: calls.append(1) or forward(*given, **named))
+    [text] = generate(bench, ["the quick brown fox"], [processor(grammar)])
+    plain_calls = len(calls)
+    calls.clear()
+    same = make_model(bench.tokenizer)
+    assert generate(bench, ["the quick brown fox"], [processor(grammar)], assistant_model=same) == [text]
+    # A model that drafts for its like is always right, unless it begins the text anew in each draft.
+    assert len(calls) <= plain_calls / 2
+
+
 def masks_by_hand(one: Any, rows: list[list[int]], width: int = 640) -> list[set[int]]:
     import torch
 

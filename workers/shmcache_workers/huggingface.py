@@ -70,20 +70,22 @@ class _Line:
 class _Generation:
     """One call of ``generate``: where the prompts end, and the lines of the last step."""
 
-    __slots__ = ("lines", "prompts")
+    __slots__ = ("length", "lines", "prompts")
 
     def __init__(self, prompts: Ids) -> None:
         self.prompts = prompts
+        self.length = prompts.shape[1]
         self.lines: list[_Line | None] = []
 
     def has_step_before(self, ids: Ids) -> bool:
-        """Whether ``ids`` are the last step's rows, in any order, with one token more."""
+        """Whether ``ids`` are the last step's rows, or earlier ones on their way, in any order, with a token more."""
         length = self.prompts.shape[1]
         if ids.shape[0] != self.prompts.shape[0] or ids.shape[1] <= length:
             return False
         if not np.array_equal(ids[:, :length], self.prompts):
             return False
-        known = {line.tokens.tobytes() for line in self.lines if line is not None}
+        count = ids.shape[1] - length - 1
+        known = {line.tokens[:count].tobytes() for line in self.lines if line is not None and len(line.tokens) >= count}
         return all(row.tobytes() in known for row in ids[:, length:-1])
 
 
@@ -130,7 +132,7 @@ class LogitsProcessor(transformers.LogitsProcessor):  # type: ignore[misc]
         is_called_by_list = isinstance(caller, transformers.LogitsProcessorList)
         generation = self._generation_of(caller, ids) if is_called_by_list else self._next_by_hand(ids)
         lines = self._lines(generation, ids)
-        generation.lines = lines
+        generation.length, generation.lines = ids.shape[1], lines
         bitmask = allocate_token_bitmask(len(lines), self._width)
         for line, row in zip(lines, bitmask, strict=True):
             if line is not None:
@@ -153,7 +155,7 @@ class LogitsProcessor(transformers.LogitsProcessor):  # type: ignore[misc]
         found = self._generations.get(key)
         if found is not None and found[0]() is processors:
             return found[1]
-        generation = _Generation(ids)
+        generation = self._outer_generation(ids) or _Generation(ids)
         generations = self._generations
 
         def forget(reference: Any) -> None:
@@ -164,10 +166,21 @@ class LogitsProcessor(transformers.LogitsProcessor):  # type: ignore[misc]
         generations[key] = (weakref.ref(processors, forget), generation)
         return generation
 
+    def _outer_generation(self, ids: Ids) -> _Generation | None:
+        """Where an assistant drafts what comes next in a generation that has begun: that one, as it stands."""
+        for reference, outer in list(self._generations.values()):
+            processors = reference()
+            if processors is not None and outer.has_step_before(ids) and _is_being_run(processors):
+                inner = _Generation(outer.prompts)
+                inner.lines = outer.lines
+                return inner
+        return None
+
     def _next_by_hand(self, ids: Ids) -> _Generation:
-        if self._by_hand is None or not self._by_hand.has_step_before(ids):
-            self._by_hand = _Generation(ids)
-        return self._by_hand
+        generation = self._by_hand
+        if generation is None or ids.shape[1] != generation.length + 1 or not generation.has_step_before(ids):
+            generation = self._by_hand = _Generation(ids)
+        return generation
 
     def _lines(self, generation: _Generation, ids: Ids) -> list[_Line | None]:
         group_size, rest = divmod(len(ids), len(self._starts))
@@ -187,6 +200,16 @@ class LogitsProcessor(transformers.LogitsProcessor):  # type: ignore[misc]
                 _nearest(known, index, tokens, fresh).extended(tokens) for index, tokens in enumerate(generated[group])
             ]
         return lines
+
+
+def _is_being_run(processors: Any) -> bool:
+    """Whether a function that waits for this call to return decodes with these processors."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_locals.get("logits_processor") is processors:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
 
 
 def _nearest(known: list[_Line], index: int, tokens: Ids, fresh: _Line) -> _Line:

@@ -104,7 +104,7 @@ def _forbid(logits: Any, bitmask: Any, width: int) -> None:
 class GrammarMatcher:
     """One request's way through a grammar."""
 
-    __slots__ = ("_default_temperature", "_matcher")
+    __slots__ = ("_default_temperature", "_matcher", "_terminates_early")
 
     def __init__(
         self,
@@ -122,6 +122,7 @@ class GrammarMatcher:
             warnings.warn("max_rollback_tokens is of no effect", DeprecationWarning, stacklevel=2)
         with translated():
             self._matcher = OurMatcher(compiled_grammar.compiled, override_stop_tokens, terminate_without_stop_token)
+        self._terminates_early = terminate_without_stop_token
         self._default_temperature = None if default_temperature is None else float(default_temperature)
 
     @property
@@ -140,11 +141,18 @@ class GrammarMatcher:
             return self._matcher.accept_string(input_str)
 
     def fill_next_token_bitmask(self, bitmask: Any, index: int = 0, *, debug_print: bool = False) -> bool:
-        """Writes the mask of the next token to a row; True, as some token is always forbidden."""
-        if self._matcher.is_terminated():
-            raise MisuseError("the request has terminated: there is no next token")
+        """Writes the mask of the next token to a row; True, as some token is always forbidden.
+
+        Raises behind a stop token. A request that terminates without one has a mask of zeros then.
+        """
+        self.check_next_token()
         with translated():
             return self._matcher.fill_next_token_bitmask(bitmask, index)
+
+    def check_next_token(self) -> None:
+        """Raises behind a stop token, where there is no next token. Not a name of XGrammar."""
+        if self._matcher.is_terminated() and not self._terminates_early:
+            raise MisuseError("the request has ended with a stop token: there is no next one")
 
     def traverse_draft_tree(
         self,
@@ -200,6 +208,7 @@ class GrammarMatcher:
         """A matcher in the same state that goes its own way from here."""
         other = object.__new__(GrammarMatcher)
         other._matcher = self._matcher.fork()
+        other._terminates_early = self._terminates_early
         other._default_temperature = self._default_temperature
         return other
 
@@ -232,8 +241,8 @@ class BatchGrammarMatcher:
         self, matchers: list[GrammarMatcher], bitmask: Any, indices: list[int] | None = None, debug_print: bool = False
     ) -> None:
         """Writes the mask of each matcher to its row."""
-        if any(one.is_terminated() for one in matchers):
-            raise MisuseError("a request of the batch has terminated: there is no next token")
+        for one in matchers:
+            one.check_next_token()
         with translated():
             self._batch.batch_fill_next_token_bitmask(_inner(matchers), bitmask, indices)
 
