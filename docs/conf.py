@@ -25,7 +25,7 @@ myst_heading_anchors = 4
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_default_options = {"members": True}
 python_maximum_signature_line_length = 100
 
 # Every name that a docstring refers to is on a page, those of other projects excepted.
