@@ -103,6 +103,18 @@ def test_a_rank_that_differs_is_noticed() -> None:
     assert reports[0] == reports[1] != reports[2]
 
 
+def test_with_xgrammar_in_every_rank_the_same_comes_out(observer: GrammarCache, host: Namespace) -> None:
+    pytest.importorskip("xgrammar")
+    plans = [
+        Plan(ranks=2, requests=6, grammars=2, killed_at=None, engine=engine) for engine in ("shmcache", "xgrammar")
+    ]
+    courses = [run_fleet(plan, host.name) for plan in plans]
+    for course, plan in zip(courses, plans, strict=True):
+        check_course(course, plan)
+    assert courses[0].tokens == courses[1].tokens
+    assert courses[0].steps == courses[1].steps
+
+
 @pytest.mark.parametrize(("token", "expected"), [("@", "refused against its mask"), ("b", "accepted against its mask")])
 def test_a_mask_that_does_not_say_what_is_accepted_is_noticed(token: str, expected: str) -> None:
     grammar = compile_regex("[a-z]{40}", byte_vocabulary())

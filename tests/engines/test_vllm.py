@@ -18,7 +18,7 @@ import pytest
 
 from tests.conftest import own_namespace
 from tests.engines import wheels
-from tests.engines.loading import WIDTH, allowed, ids_of, load, quietly, tokenizer
+from tests.engines.loading import WIDTH, allowed, ids_of, load, no_manager, quietly, tokenizer
 
 (types, stock, manager_module, plugins, beams, parameters_module, requests_module, vllm) = load(
     "vllm",
@@ -197,13 +197,13 @@ def test_what_another_plug_in_put_there_stays(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("what", ["manager", "tokenizer"])
 def test_what_cannot_serve_leaves_everything_to_the_engine(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, namespace: str, what: str
 ) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise TypeError("not a tokenizer")
 
     if what == "manager":
-        monkeypatch.setattr(vllm_backend.EngineCaches, "has_manager", lambda self: False)
+        no_manager(monkeypatch, namespace)
     else:
         monkeypatch.setattr(vllm_backend, "vocabulary_of", refuse)
     made = vllm_backend.ShmcacheBackend(configuration(), tokenizer=TOKENS, vocab_size=WIDTH)
