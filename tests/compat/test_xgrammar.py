@@ -264,6 +264,32 @@ def test_an_error_keeps_its_place() -> None:
     assert tag.value.pointer == "/format/content/type"
 
 
+def test_structural_tags_as_objects() -> None:
+    tags = xgrammar.structural_tag
+    text = tags.AnyTextFormat(excludes=["END"], max_chars=7)
+    assert tags.AnyTextFormat.model_validate_json(text.model_dump_json()) == text
+    assert tags.StructuralTag.from_json(tags.StructuralTag(format=text).model_dump_json()).format == text.model_dump()
+    inner = tags.StructuralTag(format=tags.DispatchFormat(rules=[("a", text)])).model_dump()
+    assert inner["format"]["rules"] == [["a", text.model_dump()]]
+    with pytest.raises(xgrammar.InvalidStructuralTagError, match="AnyTextFormat"):
+        tags.AnyTextFormat.model_validate({"no_such_field": 1})
+    for wrong, error in [
+        ("{", xgrammar.InvalidJSONError),
+        ("[]", xgrammar.InvalidStructuralTagError),
+        ({}, xgrammar.InvalidStructuralTagError),
+        ({**TAG, "type": "other"}, xgrammar.InvalidStructuralTagError),
+    ]:
+        with pytest.raises(error):
+            tags.StructuralTag.from_json(wrong)
+    item = tags.StructuralTagItem(begin="<a>", schema='{"type": "null"}', end="</a>")
+    legacy = xgrammar.Grammar.from_structural_tag([item], ["<a"])
+    new = xgrammar.Grammar.from_structural_tag(tags.StructuralTag.from_legacy_structural_tag([item], ["<a"]))
+    for text in ("x<a>null</a>y", "", "<b>"):
+        for grammar in (legacy, new):
+            assert xgrammar.testing._is_grammar_accept_string(grammar, text)
+    assert not xgrammar.testing._is_grammar_accept_string(new, "<a>1</a>")
+
+
 def test_a_private_cache_and_its_limit(info: Any) -> None:
     compiler = xgrammar.GrammarCompiler(info, cache_limit_bytes=1 << 24)
     assert (compiler.is_shared, compiler.cache_limit_bytes) == (False, 1 << 24)

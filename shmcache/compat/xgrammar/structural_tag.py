@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 from shmcache.compat.xgrammar.exception import InvalidJSONError, InvalidStructuralTagError
 from shmcache.errors import ShmCacheError
@@ -20,7 +20,20 @@ Format = Any
 
 
 class _Model:
-    """What XGrammar's classes offer of pydantic."""
+    """What XGrammar's classes offer of pydantic, as far as users of structural tags need it."""
+
+    @classmethod
+    def model_validate(cls, obj: dict[str, Any]) -> Self:
+        """The object with these fields, whose values stay plain data."""
+        try:
+            return cls(**obj)
+        except TypeError as error:
+            raise InvalidStructuralTagError(f"this is no {cls.__name__}: {error}") from error
+
+    @classmethod
+    def model_validate_json(cls, json_data: str) -> Self:
+        """The object that a text stands for."""
+        return cls.model_validate(_parsed(json_data))
 
     def model_dump(self, *, by_alias: bool = False) -> dict[str, Any]:
         """The plain data of this object and of all in it."""
@@ -271,10 +284,7 @@ class StructuralTag(_Model):
     def from_json(json_str: str | dict[str, Any]) -> StructuralTag:
         """The tag that a text or a document stands for; its format stays plain data until it is compiled."""
         if isinstance(json_str, str):
-            try:
-                json_str = parse_json(json_str)
-            except ShmCacheError as error:
-                raise InvalidJSONError(error.message) from error
+            json_str = _parsed(json_str)
         if not isinstance(json_str, dict) or json_str.keys() - {"type"} != {"format"}:
             raise InvalidStructuralTagError("a structural tag is a JSON object with a format")
         if json_str.get("type", "structural_tag") != "structural_tag":
@@ -282,8 +292,15 @@ class StructuralTag(_Model):
         return StructuralTag(format=json_str["format"])
 
 
+def _parsed(text: str) -> Any:
+    try:
+        return parse_json(text)
+    except ShmCacheError as error:
+        raise InvalidJSONError(error.message) from error
+
+
 def _schema(schema: Any) -> Any:
     if isinstance(schema, str):
-        return parse_json(schema)
+        return _parsed(schema)
     make_schema = getattr(schema, "model_json_schema", None)
     return schema if make_schema is None else make_schema()
