@@ -18,14 +18,15 @@ from typing import Any
 import pytest
 
 import shmcache
+from tests import newcomer
 from tests.conftest import REPOSITORY
+from tests.newcomer import blocks
 
 DOCS = REPOSITORY / "docs"
 PAGES = [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
 OUTSIDE = [REPOSITORY / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 BUILD_SECONDS_MAX = 100
 
-FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 GIVEN = {"token_id": 0}
@@ -84,11 +85,6 @@ def test_links_of_the_pages_outside_lead_to_files(page: Path) -> None:
     assert [target for target in targets if target and not (page.parent / target).exists()] == []
 
 
-def blocks(page: Path, language: str) -> list[str]:
-    """The fenced blocks of a page in one language."""
-    return [body for name, body in FENCE.findall(page.read_text(encoding="utf-8")) if name == language]
-
-
 def imported_and_unknown_names(code: str, known: set[str]) -> tuple[set[str], set[str]]:
     """The packages that a piece of code imports, and the names that it uses and nobody has made."""
     packages: set[str] = set()
@@ -138,6 +134,21 @@ def test_examples_run(page: Path, namespace: str, monkeypatch: pytest.MonkeyPatc
     for value in names.values():
         if isinstance(value, shmcache.GrammarCache):
             value.close()
+
+
+@pytest.mark.tekken
+def test_the_commands_of_the_quickstart_end_with_a_hit(
+    tmp_path: Path, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this environment; ``python -m tests.newcomer`` makes a new one."""
+    monkeypatch.setenv("SHMCACHE_NAMESPACE", namespace)
+    (tmp_path / ".venv").symlink_to(sys.prefix)
+    lines = [line for line in newcomer.commands() if not newcomer.is_installation(line)]
+    assert len(lines) == 3
+    printed = [text for _, _, text in newcomer.run(lines, tmp_path)]
+    assert printed[0] == printed[1]
+    assert printed[0] in blocks(newcomer.QUICKSTART, "text")
+    assert newcomer.hits(printed[2]) == 1
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/quickstart.md"])
