@@ -12,12 +12,15 @@ import doctest
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import shmcache
+from shmcache.manager.policy import Policy
+from shmcache.memory.layout import Tier
 from tests import newcomer
 from tests.conftest import REPOSITORY
 from tests.newcomer import blocks
@@ -172,3 +175,30 @@ def test_what_is_not_self_contained_is_told_from_what_is(tmp_path: Path) -> None
     codes = ["import json\nx = json.dumps(1)\n", "import torch\n", "print(x, token_id)\n", "print(y)\n"]
     page.write_text("\n".join(f"```python\n{code}```\n" for code in codes))
     assert self_contained(page) == [codes[0], codes[2]]
+
+
+NUMBERS = [
+    ("rows", "an eighth of the trie", ("shmcache.rows.rule_walker", "_WIDE_PART"), 8),
+    ("rows", "no more than four walks", ("shmcache.rows.rule_walker", "_WALKS_MAX"), 4),
+    ("rows", "at least a sixteenth of the trie", ("shmcache.rows.rule_walker", "BESIDE_PART"), 16),
+    ("automata", "goes on with 64 bytes or more", ("shmcache.automaton.inlining", "WIDE_SYMBOLS"), 64),
+    ("rule-tier", "groups of more than 64 rules", ("shmcache.automaton.structure", "_UNFOLDED_RULES_MAX"), 64),
+    ("look-up", "*window* of 64 slots", ("shmcache.memory.layout", "WINDOW_SLOTS"), 64),
+    ("matcher", "more than 4,096 pairs", ("shmcache.limits", "CONFIGURATION_ENTRIES_MAX"), 4096),
+]
+
+
+@pytest.mark.parametrize(("page", "phrase", "constant", "value"), NUMBERS)
+def test_numbers_that_the_pages_of_ideas_name(page: str, phrase: str, constant: tuple[str, str], value: int) -> None:
+    assert phrase in " ".join((DOCS / f"how/{page}.md").read_text(encoding="utf-8").split())
+    assert getattr(import_module(constant[0]), constant[1]) == value
+
+
+def test_the_policy_is_what_the_pages_of_ideas_say() -> None:
+    policy = Policy(limit_bytes=900)
+    assert (policy.limit_of(Tier.GRAMMAR), policy.limit_of(Tier.RULE)) == (600, 300)
+    assert (policy.grace_seconds, policy.attempts_max) == (2.0, 2)
+    text = {page: (DOCS / f"how/{page}.md").read_text(encoding="utf-8") for page in ("account", "processes")}
+    assert "two thirds of the limit and rules one third" in text["account"]
+    assert "two seconds past it" in text["processes"]
+    assert "twice at most" in text["processes"]
