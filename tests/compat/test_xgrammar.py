@@ -109,6 +109,24 @@ def test_stop_tokens_and_padding() -> None:
         xgrammar.TokenizerInfo([b"a", b"b", b"c"], vocab_size=2)
 
 
+def test_the_vocabulary_of_a_tokenizer() -> None:
+    from tokenizers import AddedToken, Tokenizer, decoders, models
+
+    tokenizer = Tokenizer(models.BPE({"a": 0, "\u0120b": 1, "\u010a": 2}, []))
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken("</s>", special=True), AddedToken("<tool>", special=True)])
+    info = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=8)
+    assert info.decoded_vocab == [b"a", b" b", b"\n", b"</s>", b"<tool>"]
+    assert (info.stop_token_ids, info.special_token_ids, info.vocab_size) == ([3], [5, 6, 7], 8)
+    assert (info.vocab_type.name, info.add_prefix_space) == ("BYTE_LEVEL", False)
+    compiled = xgrammar.GrammarCompiler(info, cache_enabled=False).compile_grammar('root ::= "<tool>"')
+    assert allowed(xgrammar.GrammarMatcher(compiled), 8) == {4}
+    narrow = xgrammar.TokenizerInfo.from_huggingface(tokenizer, vocab_size=4, stop_token_ids=[2, 4])
+    assert (narrow.decoded_vocab, narrow.stop_token_ids) == ([b"a", b" b", b"\n", b"</s>"], [2])
+    with pytest.raises(MisuseError, match="empty"):
+        xgrammar.TokenizerInfo.from_huggingface(tokenizer, stop_token_ids=[])
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [

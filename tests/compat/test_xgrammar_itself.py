@@ -135,6 +135,19 @@ def test_tokenizer_infos_say_the_same(arguments: dict[str, Any], vocab_type: str
     assert one.dump_metadata() == other.dump_metadata()
 
 
+@pytest.mark.parametrize("options", [{}, {"vocab_size": 640}, {"stop_token_ids": [1, 2]}, {"vocab_size": 300}])
+def test_tokenizers_are_read_the_same(options: dict[str, Any], theirs: Any) -> None:
+    from tests.engines.tiny_model import make_tokenizer
+
+    tokenizer = make_tokenizer()
+    one, other = (module.TokenizerInfo.from_huggingface(tokenizer, **options) for module in (ours, theirs))
+    size = len(one.decoded_vocab)
+    assert one.decoded_vocab == other.decoded_vocab[:size]
+    assert not any(other.decoded_vocab[size:])
+    assert one.special_token_ids == other.special_token_ids
+    assert one.dump_metadata() == other.dump_metadata()
+
+
 @pytest.mark.parametrize(
     "call",
     [

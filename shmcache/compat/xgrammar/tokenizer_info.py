@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
@@ -202,10 +202,11 @@ def _decoded(token: bytes | str, vocab_type: VocabType) -> bytes:
 
 
 def _vocab_type_of(tokenizer: Any) -> VocabType:
-    tokens: Sequence[str] = tokenizer.get_vocab()
+    tokens: dict[str, int] = tokenizer.get_vocab()
     if "<0x0A>" in tokens:
         return VocabType.BYTE_FALLBACK
-    return VocabType.BYTE_LEVEL if "\u0120" in tokens and "\u010a" in tokens else VocabType.RAW
+    has_spelt_spaces = any(token.startswith("\u0120") for token in tokens)
+    return VocabType.BYTE_LEVEL if has_spelt_spaces else VocabType.RAW
 
 
 def _adds_prefix_space(tokenizer: Any) -> bool:
