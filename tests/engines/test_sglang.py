@@ -7,6 +7,7 @@ trees; PyTorch for the CPU; a manager process. Stood in for: STAND_INS, the serv
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import inspect
 import json
@@ -21,7 +22,7 @@ from tests.conftest import own_namespace
 from tests.engines import wheels
 from tests.engines.loading import WIDTH, allowed, ids_of, load, no_manager, quietly, tokenizer
 
-(base, manager_module, reasoner, stock, choices, plugins, trees, sampling) = load(
+(base, manager_module, reasoner, stock, choices, plugins, trees, sampling, arguments_module) = load(
     "sglang",
     "sglang.srt.constrained.base_grammar_backend",
     "sglang.srt.constrained.grammar_manager",
@@ -31,6 +32,7 @@ from tests.engines.loading import WIDTH, allowed, ids_of, load, no_manager, quie
     "sglang.srt.plugins",
     "sglang.srt.speculative.spec_utils",
     "sglang.srt.sampling.sampling_batch_info",
+    "sglang.srt.server_args",
 )
 
 import torch  # noqa: E402
@@ -40,6 +42,7 @@ from shmcache.matcher.matcher import GrammarMatcher  # noqa: E402
 from shmcache_workers import engine_plugins, sglang_backend  # noqa: E402
 
 SCHEMA = json.dumps({"type": "object", "properties": {"a": {"enum": ["ab", "b"]}}, "required": ["a"]})
+TAG = {"type": "tag", "begin": "<|tool|>", "content": {"type": "json_schema"}, "end": "<|end_tool|>"}
 TOKENS = tokenizer()
 STOP = TOKENS.eos_token_id
 
@@ -77,7 +80,7 @@ def host() -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def configuration(monkeypatch: pytest.MonkeyPatch, host: str) -> Configuration:
+def configuration(monkeypatch: pytest.MonkeyPatch, host: str) -> Iterator[Configuration]:
     """Read by SGLang and by us."""
     monkeypatch.setenv("SHMCACHE_NAMESPACE", host)
     made = Configuration()
@@ -86,9 +89,9 @@ def configuration(monkeypatch: pytest.MonkeyPatch, host: str) -> Configuration:
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, lambda: made)
     monkeypatch.setattr(base, "GRAMMAR_BACKEND_REGISTRY", {})
-    monkeypatch.setattr(choices, "GRAMMAR_BACKEND_CHOICES", kept := list(choices.GRAMMAR_BACKEND_CHOICES))
-    monkeypatch.setattr(choices, "add_grammar_backend_choices", kept.extend)
-    return made
+    kept = list(choices.GRAMMAR_BACKEND_CHOICES)
+    yield made
+    choices.GRAMMAR_BACKEND_CHOICES[:] = kept
 
 
 @pytest.fixture
@@ -177,6 +180,10 @@ def test_the_choice_is_there_once_and_taken_by_the_parser() -> None:
     engine_plugins.register_sglang()
     engine_plugins.register_sglang()
     assert choices.GRAMMAR_BACKEND_CHOICES.count("shmcache") == 1
+    parser = argparse.ArgumentParser()
+    arguments_module.ServerArgs.add_cli_args(parser)
+    parsed = parser.parse_args(["--model-path", "of no model", "--grammar-backend", "shmcache"])
+    assert parsed.grammar_backend == "shmcache"
     assert list(base.GRAMMAR_BACKEND_REGISTRY) == ["shmcache"]
 
 
@@ -237,21 +244,7 @@ def test_a_tokenizer_that_is_not_understood_is_left_to_the_engine(configuration:
             ),
             'b<|tool|>{"a": "b"}<|end_tool|>ab',
         ),
-        (
-            "structural_tag",
-            json.dumps(
-                {
-                    "type": "structural_tag",
-                    "format": {
-                        "type": "tag",
-                        "begin": "<|tool|>",
-                        "content": {"type": "json_schema", "json_schema": None},
-                        "end": "<|end_tool|>",
-                    },
-                }
-            ),
-            '<|tool|>{"b": 1}<|end_tool|>',
-        ),
+        ("structural_tag", json.dumps({"format": TAG}), '<|tool|>{"b": 1}<|end_tool|>'),
     ],
 )
 def test_every_kind_is_compiled_once_and_followed(backend: Any, kind: str, source: str, text: str) -> None:
