@@ -188,9 +188,14 @@ NUMBERS = [
 ]
 
 
+def text_of(page: str) -> str:
+    """A page without its line breaks."""
+    return " ".join((DOCS / page).read_text(encoding="utf-8").split())
+
+
 @pytest.mark.parametrize(("page", "phrase", "constant", "value"), NUMBERS)
 def test_numbers_that_the_pages_of_ideas_name(page: str, phrase: str, constant: tuple[str, str], value: int) -> None:
-    assert phrase in " ".join((DOCS / f"how/{page}.md").read_text(encoding="utf-8").split())
+    assert phrase in text_of(f"how/{page}.md")
     assert getattr(import_module(constant[0]), constant[1]) == value
 
 
@@ -198,7 +203,6 @@ def test_the_policy_is_what_the_pages_of_ideas_say() -> None:
     policy = Policy(limit_bytes=900)
     assert (policy.limit_of(Tier.GRAMMAR), policy.limit_of(Tier.RULE)) == (600, 300)
     assert (policy.grace_seconds, policy.attempts_max) == (2.0, 2)
-    text = {page: (DOCS / f"how/{page}.md").read_text(encoding="utf-8") for page in ("account", "processes")}
-    assert "two thirds of the limit and rules one third" in text["account"]
-    assert "two seconds past it" in text["processes"]
-    assert "twice at most" in text["processes"]
+    assert "two thirds of the limit and rules one third" in text_of("how/account.md")
+    assert "two seconds past it" in text_of("how/processes.md")
+    assert "twice at most" in text_of("how/processes.md")

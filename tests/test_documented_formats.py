@@ -77,7 +77,7 @@ def test_the_versions() -> None:
         module, _, name = constant.strip("`").rpartition(".")
         assert getattr(import_module(module), name) == int(value), constant
         for target in re.findall(r"\(([a-z]+\.md)\)", page):
-            text = (FORMATS / target).read_text(encoding="utf-8")
+            text = " ".join((FORMATS / target).read_text(encoding="utf-8").split())
             assert f"{constant}, {value}." in text or f"{constant}, {value};" in text, (target, constant)
 
 
