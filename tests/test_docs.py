@@ -205,4 +205,4 @@ def test_the_policy_is_what_the_pages_of_ideas_say() -> None:
     assert (policy.grace_seconds, policy.attempts_max) == (2.0, 2)
     assert "two thirds of the limit and rules one third" in text_of("how/account.md")
     assert "two seconds past it" in text_of("how/processes.md")
-    assert "twice at most" in text_of("how/processes.md")
+    assert "if that dies too" in text_of("how/processes.md")
