@@ -31,7 +31,7 @@ TOKEN_BYTES_MAX = 1 << 16
 VOCABULARY_BYTES_MAX = 256 << 20
 """Largest sum of the lengths of all tokens of one vocabulary, in bytes; a trie has one node at most for each."""
 
-STATES_MAX = 400_000
+STATES_MAX = 500_000
 """States one compile may create over all its constructions."""
 
 EDGES_MAX = 4_000_000

@@ -26,6 +26,7 @@ LAYERS = [
     "shmcache.manager",
     "shmcache.private",
     "shmcache.client",
+    "shmcache.compat",
     "shmcache",
     "shmcache_workers",
     "shmcache_tools",

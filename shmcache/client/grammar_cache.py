@@ -47,6 +47,7 @@ def connect(vocab: Vocabulary, name: str | None = None, autostart: bool = True) 
 class GrammarCache:
     """Compiled grammars of one vocabulary, shared by all processes of this user on this host. Thread-safe.
 
+    Made by :func:`connect`; as a context manager it closes itself.
     The compile methods raise :class:`SourceError`, :class:`UnsupportedError` or :class:`LimitError`. Their ``timeout``
     is in seconds (None: the manager's own limit).
     """
@@ -194,7 +195,7 @@ class GrammarCache:
             return statistics(attachment.shared.control if attachment.shared else None, attachment.recency)
 
     def close(self) -> None:
-        """Ends the connection and forgets the grammars; those given out stay valid. Idempotent."""
+        """Ends the connection, forgets the grammars; those given out stay valid. Compiling raises ValueError then."""
         self._is_closed = True
         self._access.close()
         self._let_go()

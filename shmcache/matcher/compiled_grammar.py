@@ -27,7 +27,10 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class CompiledGrammar:
-    """Immutable and shared by any number of matchers and threads; its bytes may lie in shared memory."""
+    """Immutable and shared by any number of matchers and threads; its bytes may lie in shared memory.
+
+    ``generation`` is that of the cache in which it was compiled, 0 for a private compile.
+    """
 
     __slots__ = ("_arena", "_image", "_memory_size_bytes", "_vocabulary", "generation")
 

@@ -1,4 +1,4 @@
-"""The rows of all states of an automaton in flat arrays, each set of tokens stored once, in its smallest form.
+"""The rows of an automaton's states in flat arrays, each set of tokens stored once, in its smallest form.
 
 Owns the forms and the table. Must never know how a row was computed, nor where the table lies.
 """

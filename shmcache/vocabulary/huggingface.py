@@ -1,4 +1,4 @@
-"""Vocabularies of Hugging Face ``tokenizers`` and of the fast tokenizers of ``transformers``.
+"""Vocabularies of Hugging Face ``tokenizers`` and of the tokenizers of ``transformers``; the slow ones lie beside.
 
 Owns the translation of a tokenizer's decoder into bytes per token. Must never know a grammar.
 
@@ -20,6 +20,8 @@ from typing import Any
 
 from shmcache.errors import SourceError, UnsupportedError
 from shmcache.vocabulary.adapter import import_library, known_stop_token_ids
+from shmcache.vocabulary.byte_level import byte_level_bytes
+from shmcache.vocabulary.slow_tokenizers import from_slow_tokenizer, is_slow_tokenizer
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 Spelling = str | bytes
@@ -31,8 +33,8 @@ _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 def from_huggingface(
     tokenizer: Any, *, stop_token_ids: Iterable[int] | None = None, width: int | None = None
 ) -> Vocabulary:
-    """The vocabulary of ``tokenizer``: a ``tokenizers.Tokenizer``, a fast tokenizer of ``transformers``, or the path
-    of a ``tokenizer.json``.
+    """The vocabulary of ``tokenizer``: a ``tokenizers.Tokenizer``, a tokenizer of ``transformers``, fast or slow, or
+    the path of a ``tokenizer.json``.
 
     Added tokens marked special, the unknown token, and whatever ``transformers`` calls special never stand for text;
     other added tokens do. ``stop_token_ids`` defaults to the ``eos_token_id`` of a ``transformers`` tokenizer, and else
@@ -48,10 +50,10 @@ def from_huggingface(
         if stop_token_ids is None and tokenizer.eos_token_id is not None:
             stop_token_ids = [tokenizer.eos_token_id]
         tokenizer = tokenizer.backend_tokenizer
+    elif is_slow_tokenizer(tokenizer):
+        return from_slow_tokenizer(tokenizer, stop_token_ids=stop_token_ids, width=width)
     if not hasattr(tokenizer, "get_added_tokens_decoder"):
-        raise TypeError(
-            f"{type(tokenizer).__name__} is neither a tokenizers.Tokenizer nor a fast tokenizer of transformers"
-        )
+        raise TypeError(f"{type(tokenizer).__name__} is neither a tokenizers.Tokenizer nor a tokenizer of transformers")
 
     ids_by_text: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
     special_ids.update(i for i, added in tokenizer.get_added_tokens_decoder().items() if added.special)
@@ -135,26 +137,8 @@ def _spell(text: str, steps: list[Step]) -> bytes:
     return spelling if isinstance(spelling, bytes) else spelling.encode()
 
 
-def _byte_level_alphabet() -> dict[str, int]:
-    """GPT-2's spelling of bytes: printable Latin-1 stands for itself, the other bytes, in order, for U+0100 onwards."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    alphabet = {chr(byte): byte for byte in printable}
-    alphabet.update({chr(0x100 + index): byte for index, byte in enumerate(others)})
-    return alphabet
-
-
-_BYTE_OF_CHARACTER = _byte_level_alphabet()
-
-
 def _from_byte_level(spelling: Spelling) -> Spelling:
-    if isinstance(spelling, bytes):
-        return spelling
-    try:
-        return bytes(_BYTE_OF_CHARACTER[character] for character in spelling)
-    except KeyError:
-        # An added token with other characters (a run of spaces, say) stands for its own text.
-        return spelling.encode()
+    return spelling if isinstance(spelling, bytes) else byte_level_bytes(spelling)
 
 
 def _from_byte_token(spelling: Spelling) -> Spelling:

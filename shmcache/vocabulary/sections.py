@@ -1,4 +1,4 @@
-"""A checksummed byte string of numbers and flat arrays: what a vocabulary and a trie look like at rest.
+"""A checksummed byte string of numbers and flat arrays: what a vocabulary, a trie, rows and an image look like at rest.
 
 Owns the layout (magic, version, length, checksum, words, aligned arrays) and the refusal of anything else. Must never
 know what the words and arrays mean: that is checked by whoever reads them.

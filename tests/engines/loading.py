@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from shmcache.errors import ManagerUnavailable
 from tests.engines import wheels
 
 STAND_INS = frozenset({"compressed_tensors", "gguf", "torchvision"})
@@ -86,6 +87,16 @@ def load(engine: str, *modules: str) -> list[Any]:
         sys.meta_path.append(_StandIns())  # behind all others: what is there is used
     with quietly():
         return [importlib.import_module(name) for name in modules]
+
+
+def no_manager(monkeypatch: pytest.MonkeyPatch, namespace: str) -> None:
+    """Moves to a namespace where no manager is and none can be started."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise ManagerUnavailable("it cannot be started")
+
+    monkeypatch.setenv("SHMCACHE_NAMESPACE", namespace)
+    monkeypatch.setattr("shmcache.client.manager_access.start_manager", fail)
 
 
 def tokenizer() -> Any:

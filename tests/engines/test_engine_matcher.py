@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -48,7 +50,12 @@ def _refuse(*_: object) -> None:
     raise LimitError("too ambiguous", limit="configuration_entries", value=1)
 
 
-def test_a_request_without_a_mask_may_only_stop_and_is_not_believed(
+def bits(row: np.ndarray) -> list[int]:
+    """The tokens of a mask."""
+    return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist()
+
+
+def test_a_request_without_a_mask_accepts_nothing_more(
     grammar: shmcache.CompiledGrammar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = EngineMatcher(grammar)
@@ -57,7 +64,7 @@ def test_a_request_without_a_mask_may_only_stop_and_is_not_believed(
     with monkeypatch.context() as patch:
         patch.setattr(GrammarMatcher, "write_next_token_bitmask", _refuse)
         ours.write(row)
-    assert np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist() == [STOP]
+    assert bits(row) == [STOP]
     assert ours.failure == "too ambiguous"
     assert not ours.accept(STOP)
     assert not ours.accept(ord("c"))
@@ -70,15 +77,44 @@ def test_a_request_without_a_mask_may_only_stop_and_is_not_believed(
     assert ours.accept(ord("b"))
 
 
-def test_a_token_that_leads_nowhere_we_can_follow_is_not_accepted(
-    grammar: shmcache.CompiledGrammar, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("take_back", "allowed_then"),
+    [(lambda ours: ours.rollback(1), "abc"), (lambda ours: ours.rollback(2), "ab"), (EngineMatcher.reset, "ab")],
+    ids=["one", "two", "all"],
+)
+def test_a_step_behind_which_nothing_can_be_followed_is_the_last(
+    grammar: shmcache.CompiledGrammar,
+    monkeypatch: pytest.MonkeyPatch,
+    take_back: Callable[[EngineMatcher], None],
+    allowed_then: str,
 ) -> None:
     ours = EngineMatcher(grammar)
+    assert ours.accept(ord("a"))
     with monkeypatch.context() as patch:
         patch.setattr(GrammarMatcher, "accept_token", _refuse)
         assert ours.accepted_prefix(b"a") == []
-        assert ours.failure is None  # a draft is no step
-        assert not ours.accept(ord("a"))
+        assert ours.failure is None  # a draft that is only looked at is no step
+        assert ours.accept(ord("a"))
     assert ours.failure == "too ambiguous"
-    ours.reset()
-    assert ours.accept(ord("a"))
+    assert not ours.is_terminated()
+    row = np.full(9, -1, dtype=np.int32)
+    ours.write(row)
+    assert bits(row) == [STOP]
+    assert not ours.accept(ord("a"))
+    take_back(ours)
+    assert ours.failure is None
+    ours.write(row)
+    assert bits(row) == [*map(ord, allowed_then), 256]  # 256 is "ab"
+    assert ours.accept(ord("b"))
+
+
+def test_the_only_token_of_a_failed_request_is_one_that_no_draft_proposes(monkeypatch: pytest.MonkeyPatch) -> None:
+    vocabulary = shmcache.Vocabulary([b"a", b"</s>", b"<s>", b"<pad>"], [2, 3], [1])
+    grammar = shmcache.compile_regex("a+", vocabulary)
+    monkeypatch.setattr(GrammarMatcher, "write_next_token_bitmask", _refuse)
+    for stops, token in (([1], 2), ([2], 1), ([1, 2], 3), ([1, 2, 3], 1)):
+        row = np.full(1, -1, dtype=np.int32)
+        ours = EngineMatcher(grammar, stops)
+        ours.write(row)
+        assert bits(row) == [token]
+        assert not ours.accept(token)

@@ -19,7 +19,7 @@ import pytest
 
 from tests.conftest import own_namespace
 from tests.engines import wheels
-from tests.engines.loading import WIDTH, allowed, ids_of, load, quietly, tokenizer
+from tests.engines.loading import WIDTH, allowed, ids_of, load, no_manager, quietly, tokenizer
 
 (base, manager_module, reasoner, stock, choices, plugins, trees, sampling) = load(
     "sglang",
@@ -35,8 +35,9 @@ from tests.engines.loading import WIDTH, allowed, ids_of, load, quietly, tokeniz
 
 import torch  # noqa: E402
 
+from shmcache.errors import LimitError  # noqa: E402
+from shmcache.matcher.matcher import GrammarMatcher  # noqa: E402
 from shmcache_workers import engine_plugins, sglang_backend  # noqa: E402
-from shmcache_workers.engine_caches import vocabulary_of  # noqa: E402
 
 SCHEMA = json.dumps({"type": "object", "properties": {"a": {"enum": ["ab", "b"]}}, "required": ["a"]})
 TOKENS = tokenizer()
@@ -125,9 +126,6 @@ def walk(grammar: Any, text: str) -> None:
 # What SGLang is
 
 
-PUBLIC = [name for name, value in vars(base.BaseGrammarObject).items() if not name.startswith("_")]
-
-
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [
@@ -144,13 +142,12 @@ def test_the_methods_of_the_base_classes_have_our_parameters(ours: Any, theirs: 
 
 
 def test_the_base_classes_have_the_methods_we_know() -> None:
-    assert sorted(PUBLIC) == sorted(
-        [
-            *("accept_token", "allocate_vocab_mask", "apply_vocab_mask", "copy", "fill_vocab_mask"),
-            *("fill_vocab_mask_batched", "finished", "is_terminated", "jump_and_retokenize", "jump_forward_str_state"),
-            *("maybe_init_reasoning", "move_vocab_mask", "reset_vocab_mask", "rollback", "try_jump_forward"),
-        ]
-    )
+    known = {
+        *("accept_token", "allocate_vocab_mask", "apply_vocab_mask", "copy", "fill_vocab_mask"),
+        *("fill_vocab_mask_batched", "finished", "is_terminated", "jump_and_retokenize", "jump_forward_str_state"),
+        *("maybe_init_reasoning", "move_vocab_mask", "reset_vocab_mask", "rollback", "try_jump_forward"),
+    }
+    assert {name for name in vars(base.BaseGrammarObject) if not name.startswith("_")} == known
     known = {
         *("compile_framed_grammar", "dispatch_ebnf", "dispatch_fallback", "dispatch_json", "dispatch_regex"),
         *("dispatch_structural_tag", "enable_strict_thinking", "get_cached_or_future_value", "get_request_grammar_key"),
@@ -199,9 +196,9 @@ def test_installed_and_not_chosen_nothing_is_ours(configuration: Configuration) 
 
 @pytest.mark.parametrize("reasoning", [None, "qwen3"])
 def test_without_a_manager_the_engine_has_its_own_backend(
-    configuration: Configuration, monkeypatch: pytest.MonkeyPatch, reasoning: str | None
+    configuration: Configuration, monkeypatch: pytest.MonkeyPatch, namespace: str, reasoning: str | None
 ) -> None:
-    monkeypatch.setattr(sglang_backend.EngineCaches, "has_manager", lambda self: False)
+    no_manager(monkeypatch, namespace)
     configuration.reasoning_parser = reasoning
     engine_plugins.register_sglang()
     with quietly():
@@ -290,7 +287,6 @@ def test_a_legacy_tag_can_be_demanded(backend: Any) -> None:
     [
         ("json", "{"),
         ("json", '{"type": "nothing"}'),
-        ("json", '{"contentSchema": 1, "type": "object", "properties": 3}'),
         ("regex", "("),
         ("ebnf", "root ::= other"),
         ("structural_tag", "[]"),
@@ -403,6 +399,30 @@ def test_a_tree_of_drafts_is_followed_by_the_engine(backend: Any) -> None:
     everything = set(range(32 * mask.shape[1]))
     assert found[3] == found[5] == everything  # as they were allocated: behind the end, and behind what is not allowed
     walk(grammar, "ab")  # and the grammar is where it was
+
+
+def test_a_draft_that_cannot_be_followed_ends_its_request_and_not_the_scheduler(
+    backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grammar = dispatched(backend, "regex", "ab+")
+    [a], [b] = ids_of(TOKENS, "a"), ids_of(TOKENS, "b")
+    accept = GrammarMatcher.accept_token
+
+    def refuse_b(matcher: GrammarMatcher, token: int) -> bool:
+        if token == b:
+            raise LimitError("too ambiguous", limit="configuration_entries", value=1)
+        return accept(matcher, token)
+
+    monkeypatch.setattr(GrammarMatcher, "accept_token", refuse_b)
+    links = [torch.tensor(links) for links in ([1, 2, 3, -1], [-1] * 4, [0, a, b, STOP])]
+    mask = grammar.allocate_vocab_mask(WIDTH, 4, "cpu")
+    trees.traverse_tree(*links, grammar, mask, WIDTH)
+    assert [len(allowed(row)) for row in mask[:3]] == [2, 1, 1]
+    assert STOP not in allowed(mask[2])
+    grammar.accept_token(a)
+    grammar.accept_token(b)
+    with pytest.raises(ValueError, match="too ambiguous"):
+        grammar.accept_token(b)
 
 
 def test_a_long_rollback_goes_across_the_end(backend: Any) -> None:
@@ -576,7 +596,3 @@ def test_an_aborted_request_leaves_the_queue(manager: Any) -> None:
 
 def test_the_release_is_the_one_that_was_read() -> None:
     assert wheels.version("sglang") == "0.5.23", "another release: read what changed, then change this line"
-
-
-def test_stops_beyond_the_width_are_left_out() -> None:
-    assert vocabulary_of(TOKENS, width=WIDTH, stop_token_ids=[STOP, WIDTH, -1]).stop_token_ids == (STOP,)

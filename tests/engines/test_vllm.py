@@ -18,7 +18,7 @@ import pytest
 
 from tests.conftest import own_namespace
 from tests.engines import wheels
-from tests.engines.loading import WIDTH, allowed, ids_of, load, quietly, tokenizer
+from tests.engines.loading import WIDTH, allowed, ids_of, load, no_manager, quietly, tokenizer
 
 (types, stock, manager_module, plugins, beams, parameters_module, requests_module, vllm) = load(
     "vllm",
@@ -34,6 +34,7 @@ from tests.engines.loading import WIDTH, allowed, ids_of, load, quietly, tokeniz
 
 import torch  # noqa: E402
 
+from shmcache.vocabulary.mistral import _packaged_file  # noqa: E402
 from shmcache_workers import engine_plugins, vllm_backend  # noqa: E402
 
 Kind = types.StructuredOutputOptions
@@ -197,13 +198,13 @@ def test_what_another_plug_in_put_there_stays(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("what", ["manager", "tokenizer"])
 def test_what_cannot_serve_leaves_everything_to_the_engine(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, namespace: str, what: str
 ) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise TypeError("not a tokenizer")
 
     if what == "manager":
-        monkeypatch.setattr(vllm_backend.EngineCaches, "has_manager", lambda self: False)
+        no_manager(monkeypatch, namespace)
     else:
         monkeypatch.setattr(vllm_backend, "vocabulary_of", refuse)
     made = vllm_backend.ShmcacheBackend(configuration(), tokenizer=TOKENS, vocab_size=WIDTH)
@@ -329,6 +330,33 @@ def test_a_failure_of_any_kind_is_the_grammars_own(backend: Any, monkeypatch: py
     with quietly():
         assert type(backend.compile_grammar(Kind.REGEX, "ab")) is stock.XgrammarGrammar
     compiled(backend, Kind.GRAMMAR, 'root ::= "ab"')
+
+
+@pytest.mark.tekken
+def test_a_mistral_tokenizer_has_its_own_width_and_real_bytes(host: str) -> None:
+    """vLLM's own backend is given the texts of its tokens, in which parts of characters are replaced."""
+    with quietly():
+        from mistral_common.protocol.instruct.validator import ValidationMode
+        from transformers.tokenization_mistral_common import MistralCommonBackend
+        from vllm.tokenizers.mistral import MistralTokenizer
+
+        path = str(_packaged_file("tekken_240911.json"))
+        mistral = MistralTokenizer(MistralCommonBackend(tokenizer_path=path, mode=ValidationMode.test))
+        made, theirs = (
+            kind(configuration(), tokenizer=mistral, vocab_size=WIDTH) for kind in (vllm_backend.ShmcacheBackend, STOCK)
+        )
+    assert made.vocab_size == theirs.vocab_size == len(mistral.vocab)
+    masks = made.allocate_token_bitmask(2)
+    assert masks.shape == theirs.allocate_token_bitmask(2).shape
+    grammar = compiled(made, Kind.REGEX, "[€]+")
+    whole = mistral.encode("€", add_special_tokens=False)
+    pieces = [mistral.tokenizer.num_special_tokens + byte for byte in "€".encode()]
+    for tokens in (whole, pieces):
+        assert grammar.validate_tokens([*tokens, mistral.eos_token_id]) == [*tokens, mistral.eos_token_id]
+    grammar.fill_bitmask(masks, 0)
+    assert {whole[0], pieces[0]} <= allowed(masks[0])
+    assert not allowed(masks[0]) & set(mistral.all_special_ids)
+    made.destroy()
 
 
 # One request's way

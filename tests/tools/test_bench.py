@@ -1,28 +1,171 @@
-"""The benchmark: its figures are those of what was timed, and its document and table can be read."""
+"""The benchmark: its corpus is valid, its figures are those of what was timed, its document and table can be read."""
 
 from __future__ import annotations
 
-import numpy as np
+import gzip
+import importlib.util
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema
 import pytest
 
-from shmcache_tools import bench_run
-from shmcache_tools.bench_run import QUICK, Figure, Scenario, circumstances, clearing, processor_name
-from tests.tools.support import check_columns, document, invoke
+from shmcache.vocabulary.vocabulary import Vocabulary
+from shmcache_tools.benchmark import plots, scenarios
+from shmcache_tools.benchmark.circumstances import circumstances, processor_name
+from shmcache_tools.benchmark.corpus import INSTANCES_MAX, LongestTokens, cases_of_file, packaged_cases
+from shmcache_tools.benchmark.figures import (
+    Goal,
+    Latencies,
+    Plot,
+    Point,
+    Section,
+    Table,
+    percentile,
+    percentiles,
+    quantile_plot,
+)
+from shmcache_tools.benchmark.growth import SERIES, resized
+from shmcache_tools.benchmark.showing import COLUMNS_MAX, amount, lines
+from shmcache_tools.commands import bench
+from shmcache_tools.sources import demo_sources
+from tests.tools.support import BYTES, document, invoke
+
+SECTION = Section(
+    "cold",
+    [
+        Latencies("both", {"shmcache": [1.0, 2.0, 3.0], "llguidance": [2.0, 4.0, 6.0], "other": [9.0, 1.0]}),
+        Table("more", ("", "bytes", "seconds"), ("", "B", "s"), [("shmcache", 2048, 0.5), ("other", None, "too long")]),
+    ],
+    [Goal("cold p50", 2.0, 1.0, "µs"), Goal("size", 10, 60e3, "B")],
+    ["a note"],
+)
+
+
+def instances_of(name: str) -> list[Any]:
+    path = Path(bench.__file__).parent.parent / "demo_sources" / f"{name}.instances"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.parametrize(
+    "source", [one for one in demo_sources() if one.kind == "json_schema"], ids=lambda one: one.name
+)
+def test_packaged_instances_are_valid(source: Any) -> None:
+    instances = instances_of(source.name)
+    assert len(instances) == 3
+    for instance in instances:
+        jsonschema.validate(instance, json.loads(source.text))
+
+
+def test_packaged_cases_have_their_instances() -> None:
+    cases = packaged_cases(LongestTokens(BYTES))
+    assert len(cases) == 17
+    for case in cases:
+        texts = [bytes(tokens).decode() for tokens in case.instances]
+        # Long ones are cut.
+        expected = [json.dumps(one, ensure_ascii=False) for one in instances_of(case.name)]
+        assert [len(text) > 10 and whole.startswith(text) for text, whole in zip(texts, expected, strict=True)] == [
+            True
+        ] * 3
+
+
+def test_longest_tokens_are_taken() -> None:
+    tokens = LongestTokens(Vocabulary([b"a", b"ab", b"abc", b"c", b"<x>"], special_token_ids=[4]))
+    assert tokens.encode("abcab") == [2, 1]
+    with pytest.raises(ValueError, match="no token begins"):
+        tokens.encode("b")
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_cases_of_a_file(tmp_path: Path, suffix: str) -> None:
+    rows = [
+        {
+            "id": f"schema {number}",
+            "schema": {"const": number},
+            "tests": [{"data": number, "valid": True}, {"data": "no", "valid": False}] * 9,
+        }
+        for number in range(10)
+    ]
+    data = "\n".join(map(json.dumps, rows)).encode()
+    path = tmp_path / f"some{suffix}"
+    path.write_bytes(gzip.compress(data) if suffix.endswith("gz") else data)
+    assert len(cases_of_file(path, LongestTokens(BYTES))) == 10
+    some = cases_of_file(path, LongestTokens(BYTES), limit=3)
+    assert [case.name for case in some] == ["schema 0", "schema 3", "schema 6"]
+    assert some[1].instances == ((ord("3"),),) * INSTANCES_MAX
 
 
 def test_percentiles() -> None:
-    seconds = list(np.arange(1, 101) / 1000)
-    figure = Figure("x", seconds, 0.2)
-    assert figure.percentile(50) == pytest.approx(0.0505)
-    assert figure.percentile(100) == pytest.approx(0.1)
-    assert figure.is_met
-    assert not Figure("x", seconds, 0.05).is_met
-    assert Figure("x", seconds).is_met is None
-    plain = figure.to_plain()
-    assert plain["count"] == 100
-    assert plain["p50_us"] == pytest.approx(50_500)
-    assert plain["max_us"] == pytest.approx(100_000)
-    assert plain["goal_p50_us"] == pytest.approx(200_000)
+    values = [float(number) for number in range(1, 101)]
+    assert percentile(values, 50) == pytest.approx(50.5)
+    row = percentiles(values)
+    assert row is not None
+    assert row[-1] == 100
+    assert row == sorted(row)
+    assert percentiles([]) is None
+
+
+def test_ratios_are_to_the_best_peer_at_each_percentile() -> None:
+    latencies = SECTION.parts[0]
+    assert isinstance(latencies, Latencies)
+    ratios = latencies.ratios()
+    assert ratios is not None
+    assert ratios[0] == pytest.approx(2 / 4)
+    assert ratios[-1] == pytest.approx(3 / 6)
+    assert Latencies("alone", {"shmcache": [1.0]}).ratios() is None
+    assert Latencies("others", {"llguidance": [1.0], "other": [2.0]}).ratios() is None
+    assert Latencies("nothing of ours", {"shmcache": [], "other": [2.0]}).ratios() is None
+
+
+def test_goals() -> None:
+    assert Goal("x", 1.0, 1.0, "µs").is_met
+    assert not Goal("x", 1.01, 1.0, "µs").is_met
+
+
+def test_amounts() -> None:
+    assert [amount(1500, "µs"), amount(2, "s"), amount(2048, "B"), amount(12_000, ""), amount(1.234, "")] == [
+        *("1.50 ms", "2.00 s", "2.00 KiB", "12,000", "1.23")
+    ]
+    assert amount(None, "µs") == "–"
+    assert len(amount("longer than anything that has room", "µs")) == 24
+
+
+def test_a_section_as_text() -> None:
+    text = "\n".join(lines(SECTION))
+    assert all(len(line) <= COLUMNS_MAX for line in text.splitlines())
+    assert "× best peer" in text
+    assert [line.split()[-1] for line in text.splitlines() if line.startswith(("cold p50", "size"))] == ["!!", "ok"]
+    assert "cold: a note" in text
+
+
+def test_a_curve_shows_no_more_than_was_measured() -> None:
+    plot = quantile_plot("x", Latencies("x", {"a": [1.0] * 100, "b": []}))
+    assert list(plot.series) == ["a"]
+    assert min(point.x for point in plot.series["a"]) == 1.0
+
+
+@pytest.mark.skipif(not plots.can_plot(), reason="matplotlib comes with the extra 'bench'")
+def test_plots_are_files(tmp_path: Path) -> None:
+    dots = Plot("dots", "dots", "x", "µs", {"a": [Point(1, 2), Point(10, 20), Point(0, 1)]}, has_lines=False)
+    empty = Plot("empty", "empty", "x", "µs", {"a": []})
+    assert plots.write_plots([dots, empty], tmp_path / "new") == [tmp_path / "new" / "dots.png"]
+    assert (tmp_path / "new" / "dots.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("series", SERIES, ids=lambda one: one.name)
+def test_instances_of_series_are_valid(series: Any) -> None:
+    for size in series.sizes[:3]:
+        schema, value = series.make(size)
+        jsonschema.validate(value, schema)
+
+
+def test_a_vocabulary_is_cut_and_extended() -> None:
+    smaller, larger = resized(BYTES, 100, 1), resized(BYTES, 1_000, 1)
+    assert [smaller.size, larger.size] == [100, 1_000]
+    assert larger.stop_token_ids == BYTES.stop_token_ids
+    assert len({larger.token_bytes(token_id) for token_id in range(1_000)}) == 1_000
 
 
 def test_processors_are_named() -> None:
@@ -37,54 +180,70 @@ def test_the_circumstances_are_told() -> None:
     assert around["python"].startswith("3.")
 
 
-def test_clears_are_of_as_many_entries_as_it_says() -> None:
-    first, second = clearing(QUICK, 0)
-    assert first.name == "clear of 50 entries"
-    assert len(first.seconds) == len(second.seconds) == QUICK.clear_rounds
-    assert all(0 < seconds < 5 for seconds in (*first.seconds, *second.seconds))
+def test_names_of_the_command_line_are_those_of_the_scenarios_and_engines() -> None:
+    from shmcache_tools.benchmark.engines import ENGINES
+
+    assert scenarios.NAMES == bench.SCENARIO_NAMES
+    assert tuple(ENGINES) == bench.ENGINE_NAMES
 
 
-def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    figures = [Figure("one", [1e-6, 2e-6, 3e-6], 5e-6), Figure("two", [2.5]), Figure("three", [1e-3], 1e-6)]
-    monkeypatch.setattr(bench_run, "SCENARIOS", (Scenario("both", lambda scale, seed: figures),))
-    as_json = document(invoke("bench", "--quick", "--json", "--seed", "3").stdout)
-    assert as_json["seed"] == 3
-    assert [figure["name"] for figure in as_json["figures"]] == ["one", "two", "three"]
-    assert [figure["goal_met"] for figure in as_json["figures"]] == [True, None, False]
-    text = invoke("bench", "--quick").stdout
-    check_columns(text)
-    assert "5.00 µs ok" in text
-    assert "1.00 µs !!" in text
+@pytest.fixture
+def one_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(setting: Any, names: Sequence[str]) -> list[Section]:
+        setting.tell(f"{len(setting.cases)} cases")
+        return [SECTION]
+
+    monkeypatch.setattr(scenarios, "SCENARIOS", (scenarios.Scenario(("cold", "step"), run),))
 
 
-def test_a_failure_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(scale: bench_run.Scale, seed: int) -> list[Figure]:
+@pytest.mark.tekken
+@pytest.mark.usefixtures("one_scenario")
+def test_the_command() -> None:
+    result = invoke("bench", "--quick", "--json", "--seed", "3", "--count", "2", "--engines", "shmcache")
+    as_json = document(result.stdout)
+    assert "2 cases" in result.stderr
+    assert [as_json["seed"], as_json["schemas"], as_json["missing"]] == [3, 2, []]
+    (section,) = as_json["scenarios"]
+    assert section["parts"][0]["engines"]["shmcache"]["count"] == 3
+    assert section["parts"][0]["ratio_to_best_peer"]["p50"] == 0.5
+    assert [goal["is_met"] for goal in section["goals"]] == [False, True]
+    text = invoke("bench", "--quick", "--scenario", "step", "--count", "1").stdout
+    assert all(len(line) <= COLUMNS_MAX for line in text.splitlines())
+    assert "!!" in text
+
+
+@pytest.mark.tekken
+@pytest.mark.usefixtures("one_scenario")
+def test_missing_peers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "xgrammar" else found(name))
+    text = invoke("bench", "--quick", "--count", "1").stdout
+    assert "left out: xgrammar, xgrammar-strict" in text
+
+
+@pytest.mark.tekken
+def test_a_scenario_that_fails_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(setting: Any, names: Sequence[str]) -> Iterator[Section]:
         raise TimeoutError("waited 60 s for the cache to be at rest")
 
-    monkeypatch.setattr(bench_run, "SCENARIOS", (Scenario("one", fail),))
-    result = invoke("bench", "--quick")
+    monkeypatch.setattr(scenarios, "SCENARIOS", (scenarios.Scenario(("clear",), fail),))
+    result = invoke("bench", "--quick", "--count", "1")
     assert result.exit_code == 1
-    assert "at rest" in result.stderr
+    assert "at rest" in result.stdout
 
 
 @pytest.mark.tekken
-def test_hits_are_hits_of_what_another_process_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    cheap = [source for source in bench_run.demo_sources() if source.name[:2] in ("10", "18", "20")]
-    monkeypatch.setattr(bench_run, "demo_sources", lambda: cheap)
-    figures = {figure.name: figure for figure in bench_run.shared(QUICK, 1)}
-    host = figures["host hit: request to first mask"]
-    assert len(host.seconds) == QUICK.hit_processes * len(cheap)
-    local = figures["local hit: request to grammar"]
-    assert len(local.seconds) == QUICK.hit_processes * len(cheap) * QUICK.local_repeats
-    assert local.percentile(50) < host.percentile(50)
-    assert len(figures["decode step: fill and accept"].seconds) > len(cheap)
+@pytest.mark.parametrize(
+    "arguments", [("--engines", "nobody"), ("--engines", ","), ("--scenario", "nothing"), ("--schemas", "/nowhere")]
+)
+def test_wrong_usage(arguments: tuple[str, ...]) -> None:
+    assert invoke("bench", *arguments).exit_code == 2
 
 
 @pytest.mark.tekken
-def test_the_peer_reads_what_is_not_ebnf() -> None:
-    from shmcache_tools.bench_peer import cold_seconds
-
-    seconds = cold_seconds(1)
-    assert seconds is not None
-    assert len(seconds) == 18
-    assert all(one > 0 for one in seconds)
+def test_files_that_are_no_schemas(tmp_path: Path) -> None:
+    for text in ("", "{}\n", "nothing\n"):
+        (tmp_path / "x.jsonl").write_text(text)
+        result = invoke("bench", "--schemas", str(tmp_path / "x.jsonl"))
+        assert result.exit_code == 2
+        assert "x.jsonl" in result.stderr

@@ -56,10 +56,12 @@ def limit_text(limit_bytes: int) -> str:
     return "none" if limit_bytes < 0 else bytes_text(limit_bytes)
 
 
-def table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = (), align: str = "") -> str:
+def table(
+    rows: Sequence[Sequence[str]], *, header: Sequence[str] = (), align: str = "", columns_max: int = COLUMNS_MAX
+) -> str:
     """Rows in columns two spaces apart; ``align`` has ``<`` or ``>`` for each column, ``<`` by default.
 
-    The last column is cut where a line would pass 80 columns.
+    The last column is cut where a line would pass ``columns_max`` columns.
     """
     lines = [list(header), *map(list, rows)] if header else [list(row) for row in rows]
     if not lines:
@@ -69,7 +71,7 @@ def table(rows: Sequence[Sequence[str]], *, header: Sequence[str] = (), align: s
     text = []
     for number, line in enumerate(lines):
         cells = [f"{cell:{mark}{width}}" for cell, mark, width in zip(line, marks, widths, strict=True)]
-        plain = _cut("  ".join(cells).rstrip())
+        plain = _cut("  ".join(cells).rstrip(), columns_max)
         text.append(click.style(plain, bold=True) if header and number == 0 else plain)
     return "\n".join(text)
 
@@ -93,8 +95,8 @@ def heading(text: str) -> None:
     click.secho(_cut(text), bold=True)
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= COLUMNS_MAX else line[: COLUMNS_MAX - 1] + "…"
+def _cut(line: str, columns_max: int = COLUMNS_MAX) -> str:
+    return line if len(line) <= columns_max else line[: columns_max - 1] + "…"
 
 
 def _short(number: float) -> str:

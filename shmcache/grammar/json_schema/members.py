@@ -219,7 +219,7 @@ class _MemberGraph:
         here.whole = member
 
     def _state(self) -> int:
-        self._strings.budget.spend_states()
+        self._strings.budget.spend_edges()  # the state itself is counted where the graph becomes an automaton
         self._state_count += 1
         return self._state_count - 1
 

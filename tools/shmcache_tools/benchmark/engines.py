@@ -7,7 +7,8 @@ standard has them. Must never time anything.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,17 +45,23 @@ class Engine(Protocol):
     def compile(self, schema: str) -> Grammar:
         """The compiled schema. Raises whatever the engine raises for what it does not take."""
 
+    def batch(self, matchers: Sequence[Any]) -> Callable[[], object]:
+        """What works out the masks of all these matchers, each of this engine, in one call and one thread."""
 
-class _OurMatcher:
+
+class OurMatcher:
+    """A request of ours, whoever compiled the grammar."""
+
     def __init__(self, grammar: Any, bitmask: Any) -> None:
         from shmcache.matcher.matcher import GrammarMatcher
 
-        self._matcher = GrammarMatcher(grammar)
+        self.matcher = GrammarMatcher(grammar)
         self._bitmask = bitmask
-        self.accept: Callable[[int], bool] = self._matcher.accept_token
+        self.accept: Callable[[int], bool] = self.matcher.accept_token
 
     def fill(self) -> None:
-        self._matcher.fill_next_token_bitmask(self._bitmask)
+        """Works out the mask of the next token."""
+        self.matcher.fill_next_token_bitmask(self._bitmask)
 
 
 class _OurGrammar:
@@ -63,7 +70,7 @@ class _OurGrammar:
         self._bitmask = bitmask
 
     def matcher(self) -> Matcher:
-        return _OurMatcher(self._grammar, self._bitmask)
+        return OurMatcher(self._grammar, self._bitmask)
 
     @property
     def size_bytes(self) -> int:
@@ -112,6 +119,15 @@ class Shmcache:
         grammar = CompiledGrammar(open_image(data), self._vocabulary, generation=0, memory_size_bytes=len(data))
         return _OurGrammar(grammar, self._bitmask)
 
+    def batch(self, matchers: Sequence[Any]) -> Callable[[], object]:
+        """One call of the public function."""
+        from shmcache.matcher.batch import batch_fill_next_token_bitmask
+        from shmcache.matcher.bitmask import allocate_token_bitmask
+
+        own = [matcher.matcher for matcher in matchers]
+        bitmask = allocate_token_bitmask(len(own), self._vocabulary.width)
+        return lambda: batch_fill_next_token_bitmask(own, bitmask)
+
 
 class _Peer:
     """A grammar of another engine: how its matchers begin, and its size."""
@@ -125,7 +141,8 @@ class _Peer:
 
 
 class _PeerMatcher:
-    def __init__(self, fill: Callable[[], object], accept: Callable[[int], bool]) -> None:
+    def __init__(self, matcher: Any, fill: Callable[[], object], accept: Callable[[int], bool]) -> None:
+        self.matcher = matcher
         self.fill: Callable[[], object] = fill
         self.accept = accept
 
@@ -155,7 +172,14 @@ class Llguidance:
         if matcher.is_error():
             raise ValueError(matcher.get_error())
         fill = self._module.numpy.fill_next_token_bitmask
-        return [_PeerMatcher(lambda: fill(matcher, self._bitmask), matcher.consume_token)]
+        return [_PeerMatcher(matcher, lambda: fill(matcher, self._bitmask), matcher.consume_token)]
+
+    def batch(self, matchers: Sequence[Any]) -> Callable[[], object]:
+        """Its parallel call, with one thread."""
+        executor = self._module.LLExecutor(num_threads=1)
+        pairs = [(matcher.matcher, row) for row, matcher in enumerate(matchers)]
+        bitmask = self._module.numpy.allocate_token_bitmask(len(pairs), self._tokenizer.vocab_size)
+        return lambda: self._module.numpy.fill_next_token_bitmask_par(executor, pairs, bitmask)
 
 
 class XGrammar:
@@ -169,20 +193,43 @@ class XGrammar:
 
         self._module = xgrammar
         tokens = [vocabulary.token_bytes(token) for token in range(vocabulary.size)]
-        information = xgrammar.TokenizerInfo(
+        self._information = xgrammar.TokenizerInfo(
             tokens, vocab_size=vocabulary.width, stop_token_ids=list(vocabulary.stop_token_ids)
         )
-        self._compiler = xgrammar.GrammarCompiler(information, max_threads=1, cache_enabled=False)
-        self._bitmask = np.zeros((1, -(-vocabulary.width // 32)), dtype=np.int32)
+        self._compiler = xgrammar.GrammarCompiler(self._information, max_threads=1, cache_enabled=False)
+        self._words = -(-vocabulary.width // 32)
+        self._bitmask = np.zeros((1, self._words), dtype=np.int32)
         self.compile('{"type": "object"}').matcher().fill()
 
     def compile(self, schema: str) -> Grammar:
         """The whole of it at once."""
-        compiled = self._compiler.compile_json_schema(schema, any_whitespace=True, strict_mode=self._strict)
+        return self._peer(self._compiler.compile_json_schema(schema, any_whitespace=True, strict_mode=self._strict))
 
+    def batch(self, matchers: Sequence[Any]) -> Callable[[], object]:
+        """Its batch matcher, with one thread."""
+        batch = self._module.BatchGrammarMatcher(max_threads=1)
+        own = [matcher.matcher for matcher in matchers]
+        bitmask = np.zeros((len(own), self._words), dtype=np.int32)
+        return lambda: batch.batch_fill_next_token_bitmask(own, bitmask)
+
+    def asking(self) -> Callable[[str], Any]:
+        """What gives the compiled schema as its users ask for it, from the cache that it keeps in a process."""
+        compiler = self._module.GrammarCompiler(self._information, max_threads=1, cache_enabled=True)
+        return lambda schema: compiler.compile_json_schema(schema, any_whitespace=True, strict_mode=self._strict)
+
+    def serialised(self, schema: str) -> tuple[Grammar, str]:
+        """The compiled schema, and the text that others can read it from."""
+        compiled = self._compiler.compile_json_schema(schema, any_whitespace=True, strict_mode=self._strict)
+        return self._peer(compiled), str(compiled.serialize_json())
+
+    def read(self, text: str) -> Grammar:
+        """The compiled schema out of such a text."""
+        return self._peer(self._module.CompiledGrammar.deserialize_json(text, self._information))
+
+    def _peer(self, compiled: Any) -> Grammar:
         def begin() -> Matcher:
             matcher = self._module.GrammarMatcher(compiled)
-            return _PeerMatcher(lambda: matcher.fill_next_token_bitmask(self._bitmask), matcher.accept_token)
+            return _PeerMatcher(matcher, lambda: matcher.fill_next_token_bitmask(self._bitmask), matcher.accept_token)
 
         return _Peer(begin, int(compiled.memory_size_bytes))
 
@@ -209,15 +256,23 @@ class _Tokens:
         return [self._byte_tokens[data[place : place + 1]] for place in range(len(data))]
 
 
-ENGINES: dict[str, tuple[str, Callable[[Vocabulary], Engine]]] = {
-    "shmcache": ("shmcache", Shmcache),
-    "llguidance": ("llguidance", Llguidance),
-    "xgrammar": ("xgrammar", XGrammar),
-    "xgrammar-strict": ("xgrammar", XGrammarStrict),
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An engine that can be asked for: the package it needs, and how it is made ready."""
+
+    package: str
+    load: Callable[[Vocabulary], Engine]
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether its package is there."""
+        return importlib.util.find_spec(self.package) is not None
+
+
+ENGINES = {
+    "shmcache": Choice("shmcache", Shmcache),
+    "llguidance": Choice("llguidance", Llguidance),
+    "xgrammar": Choice("xgrammar", XGrammar),
+    "xgrammar-strict": Choice("xgrammar", XGrammarStrict),
 }
-"""By the name on the command line: the package it needs, and the engine."""
-
-
-def installed_engines() -> list[str]:
-    """Names of the engines whose package is there."""
-    return [name for name, (package, _) in ENGINES.items() if importlib.util.find_spec(package) is not None]
+"""By the name on the command line."""

@@ -1,11 +1,13 @@
-"""``shmcache bench``: the first figures, for others to repeat.
+"""``shmcache bench``: the yardstick, for others to repeat.
 
-Owns their presentation. Must never time anything itself.
+Owns its options and presentation. Must never time anything itself.
 """
 
 from __future__ import annotations
 
 import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,66 +15,164 @@ import click
 from shmcache_tools.commands.demo import terminated_like_interrupted
 from shmcache_tools.exit_codes import ExitCode
 from shmcache_tools.options import json_option
-from shmcache_tools.output import echo_json, seconds_text, table
+from shmcache_tools.output import echo_json
 
 if TYPE_CHECKING:
-    from shmcache_tools.bench_run import Figure
+    from shmcache_tools.benchmark.corpus import Case
+    from shmcache_tools.benchmark.figures import Section
+    from shmcache_tools.benchmark.setting import Setting
 
 SEED = 20_250
+SCENARIO_NAMES = ("cold", "step", "batch", "host-hit", "local-hit", "fleet", "growth", "clear", "start-up")
+ENGINE_NAMES = ("shmcache", "llguidance", "xgrammar", "xgrammar-strict")
 
 
 @click.command(
     "bench",
-    epilog="Example:  shmcache bench --json > figures.json",
-    short_help="Measure hits, steps, clears and compiles.",
+    epilog="Example:  shmcache bench --scenario cold --scenario step --schemas maskbench.jsonl.gz --count 60",
+    short_help="Measure this cache and its peers on the same inputs.",
 )
+@click.option(
+    "--scenario",
+    "scenarios",
+    type=click.Choice(SCENARIO_NAMES),
+    multiple=True,
+    help="What to measure; may be repeated.  [default: all]",
+)
+@click.option(
+    "--schemas",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Schemas with instances, as MaskBench has them: JSON lines, may be .gz.  [default: the package's own]",
+)
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="Of the schemas, every so-manieth.")
+@click.option(
+    "--engines",
+    metavar="LIST",
+    default=",".join(ENGINE_NAMES),
+    show_default=True,
+    help="Separated by commas; xgrammar-strict is XGrammar as vLLM calls it.",
+)
+@click.option("--seconds", type=click.FloatRange(min=1), metavar="S", help="For one engine on one schema.")
 @click.option("--quick", is_flag=True, help="Few repetitions: to see that it works, not to quote.")
-@click.option("--seed", type=int, default=SEED, show_default=True, help="For the samples that are decoded.")
+@click.option("--seed", type=int, default=SEED, show_default=True, help="For what is made up.")
+@click.option(
+    "--plots",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where to write the curves as PNG files (needs matplotlib).",
+)
 @json_option
-def command(quick: bool, seed: int, as_json: bool) -> None:
-    """Measure hits, steps, clears and compiles, with the 131,072-token Tekken vocabulary.
+def command(
+    scenarios: tuple[str, ...],
+    schemas: Path | None,
+    count: int | None,
+    engines: str,
+    seconds: float | None,
+    quick: bool,
+    seed: int,
+    plots: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure this cache and its peers on the same inputs, with the 131,072-token Tekken vocabulary.
 
-    A host hit is of a grammar that another process had compiled, for the first time in a process that is new. Exits
-    with 0 whether or not the goals are met. With the extra `bench` installed, llguidance compiles the same sources.
+    Everything is measured in one thread, compiles and steps of each schema in a fresh process. Peers come with the
+    extra `bench`; those that are not installed are named and left out. Exits with 0 whether or not the goals are met.
     """
     from shmcache.rows.warm_up import warm_up
-    from shmcache_tools.bench_run import FULL, QUICK, SCENARIOS, circumstances
-    from shmcache_tools.inference_team import MemberError
+    from shmcache_tools.benchmark.circumstances import circumstances
+    from shmcache_tools.benchmark.plots import can_plot, write_plots
+    from shmcache_tools.benchmark.scenarios import run
 
-    scale = QUICK if quick else FULL
-    figures: list[Figure] = []
+    if plots is not None and not can_plot():
+        raise click.UsageError("--plots needs matplotlib, which comes with the extra 'bench'")
+    names, missing = _engines(engines)
     with terminated_like_interrupted():
-        warm_up(lambda line: click.echo(line, err=True))
-        around = circumstances(seed)
-        try:
-            with click.progressbar(
-                SCENARIOS, label="measuring", width=30, file=sys.stderr, item_show_func=lambda one: one and one.label
-            ) as bar:
-                for scenario in bar:
-                    figures += scenario.run(scale, seed)
-        except (MemberError, TimeoutError, ValueError) as error:
-            click.secho(f"error: {error}", fg="red", err=True)
-            click.get_current_context().exit(ExitCode.FAILURE)
+        warm_up(_tell)
+        setting = _setting(names, schemas, count, seconds, quick=quick, seed=seed)
+        around = circumstances(seed) | {"schemas": len(setting.cases), "missing": missing}
+        if not as_json:
+            _show_circumstances(around)
+        sections: list[Section] = []
+        for section in run(setting, scenarios or SCENARIO_NAMES):
+            sections.append(section)
+            if not as_json:
+                _show(section)
+    if plots is not None:
+        for path in write_plots([plot for section in sections for plot in section.plots], plots):
+            click.echo(f"wrote {path}", err=True)
     if as_json:
-        echo_json({**around, "figures": [figure.to_plain() for figure in figures]})
+        echo_json({**around, "scenarios": [section.to_plain() for section in sections]})
+    if any(note.startswith("failed: ") for section in sections for note in section.notes):
+        click.get_current_context().exit(ExitCode.FAILURE)
+
+
+def _engines(text: str) -> tuple[list[str], list[str]]:
+    """Those that are installed, and those that are not, of a list on the command line."""
+    from shmcache_tools.benchmark.engines import ENGINES
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in ENGINES]
+    if unknown or not names:
+        raise click.BadParameter(
+            f"{', '.join(unknown) or 'nothing'}: known are {', '.join(ENGINES)}", param_hint="--engines"
+        )
+    installed = [name for name in ENGINES if name in names and ENGINES[name].is_installed]
+    return installed, [name for name in names if name not in installed]
+
+
+def _setting(
+    names: list[str], schemas: Path | None, count: int | None, seconds: float | None, *, quick: bool, seed: int
+) -> Setting:
+    from dataclasses import replace
+
+    from shmcache.vocabulary.vocabulary import Vocabulary
+    from shmcache_tools.benchmark.setting import FULL, QUICK, Setting
+
+    vocabulary = Vocabulary.from_mistral()
+    vocabulary.trie  # noqa: B018  (built now, not while something is timed)
+    scale = QUICK if quick else FULL
+    if seconds is not None:
+        scale = replace(scale, pair_seconds_max=seconds)
+    return Setting(_cases(vocabulary, schemas, count), names, vocabulary, scale, seed, _tell)
+
+
+def _cases(vocabulary: Any, schemas: Path | None, count: int | None) -> list[Case]:
+    from shmcache_tools.benchmark.corpus import LongestTokens, cases_of_file, packaged_cases
+
+    tokenizer = LongestTokens(vocabulary)
+    if schemas is None:
+        return packaged_cases(tokenizer)[:count]
+    try:
+        cases = cases_of_file(schemas, tokenizer, limit=count)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise click.BadParameter(f"{schemas} cannot be read: {error!r}", param_hint="--schemas") from error
+    if not cases:
+        raise click.BadParameter(f"{schemas} has no schemas", param_hint="--schemas")
+    return cases
+
+
+def _tell(line: str) -> None:
+    """Progress: one line that is written over on a terminal, many elsewhere."""
+    if sys.stderr.isatty():
+        click.echo(f"\r\x1b[K{line[:78]}", nl=False, err=True)
     else:
-        _show(around, figures)
+        click.echo(f"{time.strftime('%H:%M:%S')} {line}", err=True)
 
 
-def _show(around: dict[str, Any], figures: list[Figure]) -> None:
+def _show_circumstances(around: dict[str, Any]) -> None:
     click.echo(f"{around['processor']}, {around['cores']} cores, load {around['load_average']:.1f}")
     click.echo(f"Python {around['python']}, commit {around['commit'] or 'unknown'}, seed {around['seed']}")
+    click.echo(", ".join(f"{name} {version}" for name, version in around["peers"].items() if version))
+    if around["missing"]:
+        click.echo(f"not installed, and left out: {', '.join(around['missing'])}")
     click.echo()
-    rows = [
-        (
-            figure.name,
-            *(seconds_text(figure.percentile(percent)) for percent in (50, 90, 99, 100)),
-            "–" if figure.goal_seconds is None else f"{seconds_text(figure.goal_seconds)}{_mark(figure)}",
-        )
-        for figure in figures
-    ]
-    click.echo(table(rows, header=("", "p50", "p90", "p99", "max", "p50 goal"), align="<>>>>>"))
 
 
-def _mark(figure: Figure) -> str:
-    return " ok" if figure.is_met else " !!"
+def _show(section: Section) -> None:
+    from shmcache_tools.benchmark.showing import lines
+
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", nl=False, err=True)
+    for text in lines(section):
+        click.echo(text)

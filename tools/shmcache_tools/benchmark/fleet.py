@@ -1,0 +1,244 @@
+"""A fleet: so many processes of one host that all want the same schemas.
+
+Owns who asks for what, and the sums over all processes. Must never print.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from shmcache_tools.benchmark.corpus import Case
+from shmcache_tools.benchmark.engines import OurMatcher, XGrammar
+from shmcache_tools.benchmark.figures import OURS, Goal, Plot, Point, Section, Table
+from shmcache_tools.benchmark.fresh import CrashedError, OverdueError, in_forks
+from shmcache_tools.benchmark.hits import asked
+from shmcache_tools.benchmark.processes import own_processor_seconds, processor_seconds
+from shmcache_tools.benchmark.setting import Setting
+from shmcache_tools.benchmark.stores import STORES, missing
+from shmcache_tools.manager_link import manager_link
+from shmcache_tools.memory_usage import sum_of
+from shmcache_tools.own_manager import own_manager
+
+SHARE_MAX = 1 / 20
+"""Ours by XGrammar's, of bytes and of processor seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Of all processes of a host together. ``growth`` is that of the processes, ``service`` what serves them."""
+
+    processor_seconds: float
+    compiles: int
+    growth_bytes: int
+    service_bytes: int
+    taken: int
+
+    @property
+    def host_bytes(self) -> int:
+        """Both."""
+        return self.growth_bytes + self.service_bytes
+
+
+class FleetError(Exception):
+    """A process of the fleet failed or took too long."""
+
+
+Way = Callable[[Setting, int], Totals]
+
+
+def fleet_section(setting: Setting) -> Section:
+    """Every way of having the schemas in all processes, by the number of processes."""
+    section = Section("fleet")
+    ways = dict(_ways(setting, section.notes))
+    found: dict[str, dict[int, Totals]] = {name: {} for name in ways}
+    for count in setting.scale.fleet_processes:
+        for name, way in ways.items():
+            setting.tell(f"fleet: {count} × {len(setting.cases)} schemas, {name}")
+            try:
+                found[name][count] = way(setting, count)
+            except FleetError as error:
+                section.notes.append(f"{name}, {count} processes: {error}")
+    rows = [
+        (name, count, totals.processor_seconds, totals.compiles, totals.growth_bytes, totals.service_bytes)
+        for count in setting.scale.fleet_processes
+        for name in ways
+        if (totals := found[name].get(count)) is not None
+    ]
+    header = ("", "processes", "CPU", "compiles", "grown by", "service")
+    title = f"fleet: {len(setting.cases)} schemas in every process, first mask of each"
+    section.parts = [Table(title, header, ("", "", "s", "", "B", "B"), rows)]
+    section.goals = _goals(found)
+    dots = {
+        name: [Point(count, totals.host_bytes) for count, totals in sorted(by_count.items())]
+        for name, by_count in found.items()
+    }
+    section.plots = [Plot("fleet-bytes", title, "processes", "bytes of the host", dots)]
+    section.notes.append(
+        "grown by: proportional set sizes without files; service: manager and workers, store, shared memory"
+    )
+    return section
+
+
+def _ways(setting: Setting, notes: list[str]) -> Iterator[tuple[str, Way]]:
+    if OURS in setting.engine_names:
+        setting.engine(OURS)
+        yield OURS, _ours
+    xgrammar = next((engine for engine in setting.peers if isinstance(engine, XGrammar)), None)
+    if xgrammar is None:
+        return
+    yield xgrammar.name, partial(_alone, engine=xgrammar)
+    for package in STORES:
+        reason = missing(package)
+        if reason is not None:
+            notes.append(f"XGrammar's serialised form in {package}: {reason}")
+            continue
+        yield f"XGrammar in {package}", partial(_stored, engine=xgrammar, package=package)
+
+
+def _ours(setting: Setting, count: int) -> Totals:
+    from shmcache.client import connect
+
+    kept: list[Any] = []
+
+    with own_manager("bench", workers=2) as namespace, ExitStack() as links:
+        status = links.enter_context(manager_link(namespace)).status
+        stats = status()
+        pids = [stats["manager"]["pid"], *(worker["pid"] for worker in stats["workers"])]
+        before = processor_seconds(pids[:1])
+
+        def ask_all(number: int) -> dict[str, Any]:
+            bitmask = _bitmask(setting)
+            cache = connect(setting.vocabulary, namespace.name, autostart=False)
+            kept.append(cache)
+            return _each(setting, number, lambda case: OurMatcher(asked(cache, case), bitmask), kept)
+
+        def costs() -> tuple[float, int, int]:
+            stats = status()
+            pids = [stats["manager"]["pid"], *(worker["pid"] for worker in stats["workers"])]
+            size = sum_of(pids).anonymous_bytes + stats["charged_bytes"]["total"]
+            return processor_seconds(pids) - before, stats["compiles"]["started"], size
+
+        return _together(count, ask_all, costs, setting.scale.fleet_seconds_max, is_shared_apart=True)
+
+
+def _alone(setting: Setting, count: int, engine: XGrammar) -> Totals:
+    kept: list[Any] = []
+
+    def ask_all(number: int) -> dict[str, Any]:
+        return _each(setting, number, lambda case: engine.compile(case.schema).matcher(), kept)
+
+    return _together(count, ask_all, lambda: (0.0, 0, 0), setting.scale.fleet_seconds_max)
+
+
+def _stored(setting: Setting, count: int, engine: XGrammar, package: str) -> Totals:
+    kept: list[Any] = []
+    with STORES[package]() as service:
+
+        def ask_all(number: int) -> dict[str, Any]:
+            store = service.connect()
+            compiles = 0
+
+            def matcher(case: Case) -> Any:
+                nonlocal compiles
+                key = hashlib.sha256(case.schema.encode()).hexdigest()
+                text = store.get(key)
+                if text is not None:
+                    return engine.read(text.decode() if isinstance(text, bytes) else text).matcher()
+                grammar, text = engine.serialised(case.schema)
+                compiles += 1
+                store.set(key, text)
+                return grammar.matcher()
+
+            answer = _each(setting, number, matcher, kept)
+            return {**answer, "compiles": compiles}
+
+        def costs() -> tuple[float, int, int]:
+            return service.processor_seconds(), 0, service.size_bytes()
+
+        return _together(count, ask_all, costs, setting.scale.fleet_seconds_max)
+
+
+def _each(setting: Setting, number: int, begin: Callable[[Case], Any], kept: list[Any]) -> dict[str, Any]:
+    """First masks of all schemas, each process beginning elsewhere; what is asked for is kept."""
+    cases = list(setting.cases)
+    first = number * len(cases) // 8 % len(cases)
+    taken = 0
+    for case in cases[first:] + cases[:first]:
+        try:
+            matcher = begin(case)
+        except Exception:
+            continue
+        matcher.fill()
+        kept.append(matcher)
+        taken += 1
+    return {"seconds": own_processor_seconds(), "compiles": taken, "taken": taken}
+
+
+def _together(
+    count: int,
+    ask_all: Callable[[int], dict[str, Any]],
+    costs: Callable[[], tuple[float, int, int]],
+    seconds_max: float,
+    *,
+    is_shared_apart: bool = False,
+) -> Totals:
+    """``is_shared_apart``: compiles and shared memory are those of the service, and not counted in the processes."""
+
+    def own_bytes(pids: Sequence[int]) -> int:
+        size = sum_of(pids)
+        return size.anonymous_bytes if is_shared_apart else size.data_bytes
+
+    idle_bytes = own_bytes([os.getpid()])
+
+    def meanwhile(pids: list[int]) -> tuple[int, tuple[float, int, int]]:
+        return own_bytes([os.getpid(), *pids]) - idle_bytes, costs()
+
+    # A fork begins with no processor time of its own.
+    measures = [lambda number=number: ask_all(number) for number in range(count)]
+    try:
+        answers, (growth, (seconds, compiles, size)) = in_forks(measures, seconds_max=seconds_max, meanwhile=meanwhile)
+    except OverdueError as error:
+        raise FleetError(f"longer than {seconds_max:.0f} s") from error
+    except CrashedError as error:
+        raise FleetError(str(error)) from error
+    for answer in answers:
+        if "error" in answer:
+            raise FleetError(answer["error"])
+    return Totals(
+        seconds + sum(answer["seconds"] for answer in answers),
+        compiles if is_shared_apart else sum(answer["compiles"] for answer in answers),
+        growth,
+        size,
+        min(answer["taken"] for answer in answers),
+    )
+
+
+def _bitmask(setting: Setting) -> Any:
+    from shmcache.matcher.bitmask import allocate_token_bitmask
+
+    return allocate_token_bitmask(1, setting.vocabulary.width)
+
+
+def _goals(found: dict[str, dict[int, Totals]]) -> list[Goal]:
+    ours = found.get(OURS, {})
+    theirs = next((by_count for name, by_count in found.items() if name != OURS), {})
+    counts = sorted(ours.keys() & theirs.keys())
+    if not counts:
+        return []
+    most = counts[-1]
+    mine, other = ours[most], theirs[most]
+    return [
+        Goal(f"bytes of {most} processes: 1/20 of XGrammar's", mine.host_bytes, other.host_bytes * SHARE_MAX, "B"),
+        Goal(
+            f"CPU of {most} processes: 1/20 of XGrammar's",
+            mine.processor_seconds,
+            other.processor_seconds * SHARE_MAX,
+            "s",
+        ),
+    ]
