@@ -39,7 +39,12 @@ NARROWER = {
 }
 """Layers that see less than everything below them: the cache's machinery knows nothing of grammars."""
 
-KERNEL_MODULES = {"shmcache.rows.kernels", "shmcache.rows.trie_kernels", "shmcache.memory.ordered_words"}
+KERNEL_MODULES = {
+    "shmcache.rows.entries",
+    "shmcache.rows.kernels",
+    "shmcache.rows.trie_kernels",
+    "shmcache.memory.ordered_words",
+}
 """The only modules that may import Numba; they are imported inside the functions that need them."""
 
 FORBIDDEN = {"multiprocessing.shared_memory", "pickle"}

@@ -21,8 +21,8 @@ from shmcache.matcher.bitmask import Int32Array, SparseMask
 from shmcache.matcher.masks import Masks, too_ambiguous
 from shmcache.matcher.token_table import TokenTable
 from shmcache.matcher.whole_tokens import WholeTokens
-from shmcache.rows.arrays import STACKS_FULL, AutomatonArrays, Front
-from shmcache.rows.stacks import StackTable, front
+from shmcache.rows.arrays import STACKS_FULL, Front
+from shmcache.rows.stacks import StackTable, front, front_handles
 from shmcache.rows.warm_up import warm_up
 from shmcache.vocabulary.vocabulary import Vocabulary
 
@@ -57,7 +57,6 @@ class Arena:
         warm_up()
         self._image = image
         self._tokens = TokenTable.of(vocabulary)
-        self._arrays = AutomatonArrays.of(image.automaton)
         self._whole = WholeTokens(image.automaton, self._tokens) if image.automaton.has_whole_tokens else None
         self._stacks = StackTable()
         self._masks = Masks(image, vocabulary, self._tokens, self._whole, self._stacks)
@@ -83,19 +82,22 @@ class Arena:
         return self._whole is not None
 
     def _start(self) -> Configuration:
-        return self._opened([(int(self._arrays.rule_start[0]), 0)], is_ended=self._image.automaton.root_nullable)
+        return self._opened(
+            [(int(self._image.automaton.rule_start[0]), 0)], is_ended=self._image.automaton.root_nullable
+        )
 
     def _opened(self, entries: list[tuple[int, int]], *, is_ended: bool) -> Configuration:
         """The configuration of these entries, which are not closed yet, ended if they or ``is_ended`` say so."""
-        from shmcache.rows.kernels import open_level
+        from shmcache.rows.entries import open_level
 
         states = np.array([state for state, _ in entries], dtype=np.int32)
         nodes = np.array([node for _, node in entries], dtype=np.int32)
         room = front(self._tokens.longest_token_bytes)
-        length, ended = open_level(self._arrays, self._stacks.arrays, states, nodes, room)
+        at_room = front_handles(self._tokens.longest_token_bytes)[0]
+        length, ended = open_level(self._masks.automaton_at, self._stacks.handle, states, nodes, at_room)
         while length == STACKS_FULL:
             self._stacks.grow()
-            length, ended = open_level(self._arrays, self._stacks.arrays, states, nodes, room)
+            length, ended = open_level(self._masks.automaton_at, self._stacks.handle, states, nodes, at_room)
         return self._interned(room, length, bool(ended) or is_ended)
 
     def _interned(self, room: Front, length: int, ended: bool) -> Configuration:
@@ -154,19 +156,20 @@ class Arena:
     def _advance(
         self, configuration: Configuration, data: npt.NDArray[np.uint8], start: int, stop: int
     ) -> Configuration | None:
-        from shmcache.rows.kernels import advance
+        from shmcache.rows.entries import advance
 
         room = front(self._tokens.longest_token_bytes)
+        at_room = front_handles(self._tokens.longest_token_bytes)[0]
         while True:
             length, ended = advance(
-                self._arrays,
-                self._stacks.arrays,
+                self._masks.automaton_at,
+                self._stacks.handle,
                 configuration.states,
                 configuration.nodes,
                 data,
                 start,
                 stop,
-                room,
+                at_room,
             )
             if length != STACKS_FULL:
                 break

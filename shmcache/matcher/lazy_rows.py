@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from shmcache.matcher.bitmask import Int32Array
 from shmcache.rows.arrays import ACCEPTED, ROOM_FULL, STACKS_FULL, UNCERTAIN, AutomatonArrays, TrieArrays
 from shmcache.rows.row_table import NO_ROW, RowTable
 from shmcache.rows.rule_walker import BESIDE_PART, plain_rules, walk_weights
-from shmcache.rows.stacks import StackTable, walk_room
+from shmcache.rows.stacks import StackTable, walk_room, walk_room_handle
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 _ALIKE_BYTES_MIN = 3
@@ -69,16 +70,25 @@ class LazyRows:
 
     def __init__(self, automaton: GrammarAutomaton, rows: RowTable, vocabulary: Vocabulary) -> None:
         self._automaton = automaton
+        self._arrays = AutomatonArrays.of(automaton)
         self._rows = rows
         self._vocabulary = vocabulary
-        self._arrays = AutomatonArrays.of(automaton)
         self._pairings: dict[int, _Pairing | None] = {}
         self._differences: dict[int, Difference] = {}
         self._remembered_ids = 0
 
     @cached_property
-    def _trie(self) -> TrieArrays:
-        return TrieArrays.of(self._vocabulary.trie)
+    def automaton_at(self) -> Any:
+        """The automaton as entries of kernels take it."""
+        from shmcache.rows.entries import handle
+
+        return handle(self._arrays)
+
+    @cached_property
+    def _trie(self) -> Any:
+        from shmcache.rows.entries import handle
+
+        return handle(TrieArrays.of(self._vocabulary.trie))
 
     @cached_property
     def _weights(self) -> list[int]:
@@ -108,12 +118,13 @@ class LazyRows:
 
         ``stacks`` is the table that the nodes belong to. The arrays, index and value, are copies.
         """
-        from shmcache.rows.trie_kernels import walk_words
+        from shmcache.rows.entries import walk_words
 
         trie = self._vocabulary.trie
         room = walk_room(trie)
         while True:
-            count, status = walk_words(self._arrays, stacks.arrays, self._trie, states, nodes, room)
+            at_room = walk_room_handle(room)
+            count, status = walk_words(self.automaton_at, stacks.handle, self._trie, states, nodes, at_room)
             if status == STACKS_FULL:
                 stacks.grow()
             elif status == ROOM_FULL:
@@ -155,7 +166,7 @@ class LazyRows:
         return weight
 
     def _pairing(self, rule: int) -> _Pairing | None:
-        from shmcache.rows.trie_kernels import pair_states
+        from shmcache.rows.entries import pair_states
 
         if rule in self._pairings:
             return self._pairings[rule]
@@ -166,7 +177,7 @@ class LazyRows:
                 base, alike = (np.empty(len(states), dtype=np.int32) for _ in range(2))
                 start = int(self._automaton.rule_start[base_rule])
                 length = self._vocabulary.trie.longest_token_bytes
-                pair_states(self._arrays, states.start, start, states.start, length, base, alike)
+                pair_states(self.automaton_at, states.start, start, states.start, length, base, alike)
                 pairing = _Pairing(states.start, base, alike)
                 if best is None or pairing.alike_bytes > best.alike_bytes:
                     best = pairing
@@ -174,27 +185,29 @@ class LazyRows:
         return best
 
     def _walk_beside(self, state: int, base: int, pairing: _Pairing) -> Difference:
-        from shmcache.rows.trie_kernels import walk_difference
+        from shmcache.rows.entries import walk_difference
 
         trie = self._vocabulary.trie
         room = walk_room(trie)
         count = walk_difference(
-            self._arrays,
+            self.automaton_at,
             self._trie,
             state,
             pairing.first,
             pairing.base,
             pairing.alike,
-            room,
+            walk_room_handle(room),
         )
         ids, verdicts = trie.token_order[room.accepted[:count]], room.verdicts[:count]
         inherited = self._rows.uncertain_list(int(self._rows.state_uncertain[base]))
-        if count:
-            inherited = inherited[~np.isin(inherited, ids)]
+        if count and len(inherited):
+            is_new = np.zeros(self._vocabulary.size, dtype=np.bool_)
+            is_new[ids] = True
+            inherited = inherited[~is_new[inherited]]
         return Difference(
             base,
-            accepted=ids[verdicts == ACCEPTED],
-            rejected=ids[verdicts != ACCEPTED],
+            accepted=frozen(ids[verdicts == ACCEPTED], np.int32),
+            rejected=frozen(ids[verdicts != ACCEPTED], np.int32),
             # Read-only as lists of an image are: one type for kernels.
             uncertain=frozen(np.concatenate([inherited, ids[verdicts == UNCERTAIN]]), np.int32),
         )

@@ -5,9 +5,12 @@ Owns that sum. Must never know requests, nor what is remembered. Calls happen un
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
+from shmcache.automaton.grammar_automaton import frozen
 from shmcache.errors import LimitError
 from shmcache.image.image import Image
 from shmcache.limits import CONFIGURATION_ENTRIES_MAX
@@ -15,9 +18,9 @@ from shmcache.matcher.bitmask import Int32Array, SparseMask, clear_bits, set_bit
 from shmcache.matcher.lazy_rows import LazyRows
 from shmcache.matcher.token_table import TokenTable
 from shmcache.matcher.whole_tokens import WholeTokens
-from shmcache.rows.arrays import ACCEPTED, FRONT_FULL, STACKS_FULL, AutomatonArrays
+from shmcache.rows.arrays import ACCEPTED, FRONT_FULL, STACKS_FULL
 from shmcache.rows.row_table import ACCEPTED_IDS, BITSET, NO_ROW
-from shmcache.rows.stacks import StackTable, fronts
+from shmcache.rows.stacks import StackTable, front_handles, walk_room, walk_room_handle
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 _BITMASKS_MAX = 64
@@ -25,6 +28,9 @@ _BITMASKS_MAX = 64
 
 _FEW_WORDS_MAX = 256
 """A mask of so few words is remembered as they are."""
+
+_NO_IDS: Int32Array = frozen([], np.int32)
+_NO_WORDS: npt.NDArray[np.intp] = np.zeros(0, dtype=np.intp)
 
 _NOTHING_KNOWN = np.zeros(0, dtype=np.uint8)
 
@@ -48,14 +54,16 @@ class Masks:
         self._tokens = tokens
         self._whole = whole
         self._stacks = stacks
-        self._arrays = AutomatonArrays.of(image.automaton)
         self._lazy = LazyRows(image.automaton, image.rows, vocabulary)
+        self.automaton_at = self._lazy.automaton_at
+        self._vocabulary = vocabulary
+        self._no_tokens: Int32Array = frozen(np.zeros(len(tokens.text_bitmask)), np.int32)
         self._bitmasks: dict[int, Int32Array] = {}
 
     def of(self, states: Int32Array, nodes: Int32Array) -> SparseMask:
         """The mask of the tokens that go on from these entries. Raises :class:`LimitError` where they are too many."""
         rows = self._rows
-        many: list[SparseMask] = []
+        many: list[_Part] = []
         few: list[Int32Array] = []
         walked: list[int] = []
         for at, (state, node) in enumerate(zip(states.tolist(), nodes.tolist(), strict=True)):
@@ -66,29 +74,34 @@ class Masks:
                 if form == ACCEPTED_IDS:
                     few.append(data)
                 else:
-                    many.append(SparseMask.equal_to(self._expanded(accepted)))
+                    many.append(_Part(self._expanded(accepted), _NO_IDS, _NO_IDS))
             elif (difference := self._lazy.difference(state)) is not None:
                 uncertain = difference.uncertain
                 base = self._expanded(int(rows.state_accepted[difference.base]))
-                many.append(_changed(base, difference.accepted, difference.rejected))
+                many.append(_Part(base, difference.rejected, difference.accepted))
             else:
                 walked.append(at)
                 continue
             if len(uncertain):
                 few.append(self._resolve(state, node, uncertain))
         if self._whole is not None:
-            many += [SparseMask.equal_to(bitmask) for bitmask in self._whole.bitmasks(states)]
-        words = self._walk(states, nodes, walked)
-        if words is not None and not many and not few and len(words[0]) <= _FEW_WORDS_MAX:
-            return SparseMask.of_words(*words, len(self._tokens.text_bitmask))
-        return self._joined(many, few, words)
+            many += [_Part(bitmask, _NO_IDS, _NO_IDS) for bitmask in self._whole.bitmasks(states)]
+        index, value = self._walk(states, nodes, walked)
+        if not many:
+            if not few and len(index) <= _FEW_WORDS_MAX:
+                return SparseMask.of_words(index, value, len(self._tokens.text_bitmask))
+            many.append(_Part(self._no_tokens, _NO_IDS, _NO_IDS))
+        if len(many) > 1 or not self._is_kept(many[0].base):
+            return self._joined(many, few, index, value)
+        part = many[0]
+        return self._changed(part.base, part.fewer, _together([part.more, *few]), index, value)
 
     def _walk(
         self, states: Int32Array, nodes: Int32Array, walked: list[int]
-    ) -> tuple[npt.NDArray[np.intp], Int32Array] | None:
-        """The words of the tokens that go on from some of the entries; None where there are no such entries."""
+    ) -> tuple[npt.NDArray[np.intp], Int32Array]:
+        """The words of the tokens that go on from some of the entries."""
         if not walked:
-            return None
+            return _NO_WORDS, _NO_IDS
         if len(walked) < len(states):
             states, nodes = states[walked], nodes[walked]
         index, value, status = self._lazy.walk(states, nodes, self._stacks)
@@ -96,25 +109,37 @@ class Masks:
             raise too_ambiguous()
         return index, value
 
-    def _joined(
+    def _changed(
         self,
-        many: list[SparseMask],
-        few: list[Int32Array],
-        words: tuple[npt.NDArray[np.intp], Int32Array] | None,
+        base: Int32Array,
+        fewer: Int32Array,
+        more: Int32Array,
+        index: npt.NDArray[np.intp],
+        value: Int32Array,
     ) -> SparseMask:
+        """``base`` without some tokens, with others, and with the bits of some words."""
+        from shmcache.rows.entries import change_words
+
+        room = walk_room(self._vocabulary.trie)
+        count = change_words(base, fewer, more, index.astype(np.int32), value, walk_room_handle(room))
+        return SparseMask(base, room.word_index[:count].astype(np.intp), room.word_value[:count].copy())
+
+    def _joined(
+        self, many: list[_Part], few: list[Int32Array], index: npt.NDArray[np.intp], value: Int32Array
+    ) -> SparseMask:
+        """The same of several sets together."""
         text = self._tokens.text_bitmask
         mask = np.zeros(len(text), dtype=np.int32)
         bases = [text]
         for part in many:
-            row = np.empty_like(mask)
-            part.write(row)
+            row = part.base.copy()
+            clear_bits(row, part.fewer)
+            set_bits(row, part.more)
             np.bitwise_or(mask, row, out=mask)
             if self._is_kept(part.base):
                 bases.append(part.base)
-        if few:
-            set_bits(mask, np.concatenate(few))
-        if words is not None:
-            mask[words[0]] |= words[1]
+        set_bits(mask, _together(few))
+        mask[index] |= value
         return SparseMask.of(mask, bases)
 
     def _expanded(self, accepted: int) -> Int32Array:
@@ -131,23 +156,27 @@ class Masks:
 
     def _is_kept(self, bitmask: Int32Array) -> bool:
         """Whether the bitmask is there anyway, so that any number of masks may be remembered against it."""
-        return not bitmask.flags.owndata or any(bitmask is kept for kept in self._bitmasks.values())
+        return (
+            bitmask is self._no_tokens
+            or not bitmask.flags.owndata
+            or any(bitmask is kept for kept in self._bitmasks.values())
+        )
 
     def _resolve(self, state: int, node: int, tokens: Int32Array) -> Int32Array:
         """Those of ``tokens`` that are accepted with the whole stack known."""
-        from shmcache.rows.kernels import resolve_tokens
+        from shmcache.rows.entries import resolve_tokens
 
         verdicts = np.zeros(len(tokens), dtype=np.uint8)
         while True:
             status = resolve_tokens(
-                self._arrays,
-                self._stacks.arrays,
+                self.automaton_at,
+                self._stacks.handle,
                 self._tokens.flat.offsets,
                 self._tokens.flat.blob,
                 tokens,
                 state,
                 node,
-                *fronts(self._tokens.longest_token_bytes),
+                *front_handles(self._tokens.longest_token_bytes),
                 _NOTHING_KNOWN,
                 verdicts,
             )
@@ -160,12 +189,15 @@ class Masks:
         return accepted
 
 
-def _changed(base: Int32Array, accepted: Int32Array, rejected: Int32Array) -> SparseMask:
-    """``base`` with some more tokens and without some of its own."""
-    if not len(accepted) and not len(rejected):
-        return SparseMask.equal_to(base)
-    index: npt.NDArray[np.intp] = np.unique(np.concatenate([accepted, rejected]) >> 5).astype(np.intp)
-    mask = base.copy()
-    set_bits(mask, accepted)
-    clear_bits(mask, rejected)
-    return SparseMask(base, index, mask[index])
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Tokens that one entry goes on with: those of a bitmask, less ``fewer``, and ``more``."""
+
+    base: Int32Array
+    fewer: Int32Array
+    more: Int32Array
+
+
+def _together(ids: list[Int32Array]) -> Int32Array:
+    """One list, read-only as all lists of ids are: one type for kernels."""
+    return frozen(np.concatenate(ids) if ids else [], np.int32)

@@ -112,6 +112,7 @@ class WalkRoom(NamedTuple):
     words: Int32Array
     """int32 (words of a mask): 0 but while a kernel runs."""
     word_index: Int32Array
+    """int32 (three times as many): one that is changed and put back stands there again."""
     word_value: Int32Array
     path_level: Int32Array
     """int32 (B + 1): the level, or the state, after each byte of the token; ``path_left``: whether it may have left."""

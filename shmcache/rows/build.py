@@ -23,7 +23,7 @@ from shmcache.rows.arrays import STACKS_FULL
 from shmcache.rows.followers import followed
 from shmcache.rows.row_table import ARRAY_DTYPES, NO_ROW, Int32Array, RowTable, RowTableBuilder
 from shmcache.rows.rule_walker import RuleWalker, plain_rules
-from shmcache.rows.stacks import StackTable, fronts
+from shmcache.rows.stacks import StackTable, front_handles
 from shmcache.vocabulary.sections import pack_sections, unpack_sections
 from shmcache.vocabulary.vocabulary import Vocabulary
 
@@ -122,7 +122,7 @@ class _FollowResolver:
 
     def possible(self, state: int, rule: int, tokens: Int32Array) -> Int32Array:
         """Those of ``tokens`` that may be accepted behind ``rule``, which is in ``state``."""
-        from shmcache.rows.kernels import resolve_tokens
+        from shmcache.rows.entries import handle, resolve_tokens
 
         if not len(tokens):
             return tokens
@@ -130,16 +130,17 @@ class _FollowResolver:
             self._known_rule = rule
             self._known.fill(0)
         verdicts = np.zeros(len(tokens), dtype=np.uint8)
+        arrays = handle(self._followed.arrays)
         while True:
             status = resolve_tokens(
-                self._followed.arrays,
-                self._stacks.arrays,
+                arrays,
+                self._stacks.handle,
                 self._flat.offsets,
                 self._flat.blob,
                 tokens,
                 state,
                 self._heads[rule],
-                *fronts(self._depth_max),
+                *front_handles(self._depth_max),
                 self._known,
                 verdicts,
             )

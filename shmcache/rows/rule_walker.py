@@ -13,7 +13,7 @@ from shmcache.automaton.grammar_automaton import GrammarAutomaton
 from shmcache.limits import Budget
 from shmcache.rows.arrays import ACCEPTED, ROOM_FULL, STACKS_FULL, AutomatonArrays, Int32Array, TrieArrays
 from shmcache.rows.row_table import RowTable, RowTableBuilder, smallest_form
-from shmcache.rows.stacks import StackTable, walk_room
+from shmcache.rows.stacks import StackTable, walk_room, walk_room_handle
 from shmcache.vocabulary.trie import Trie
 
 _WIDE_PART = 8
@@ -79,13 +79,15 @@ class RuleWalker:
 
     def _walk(self, state: int) -> tuple[Int32Array, Int32Array]:
         """Places in trie order of the tokens that ``state`` accepts, and of those that it leaves uncertain."""
-        from shmcache.rows.trie_kernels import walk_trie
+        from shmcache.rows.entries import handle, walk_trie
 
         room = walk_room(self.trie)
         states = np.array([state], dtype=np.int32)
+        arrays, trie = handle(self._arrays), handle(self._trie_arrays)
         while True:
+            at_room = walk_room_handle(room)
             accepted, uncertain, status = walk_trie(
-                self._arrays, self._stacks.arrays, self._trie_arrays, states, self._node, room, True
+                arrays, self._stacks.handle, trie, states, self._node, at_room, True
             )
             if status == STACKS_FULL:
                 self._stacks.grow()

@@ -6,6 +6,7 @@ Owns their allocation and growth. Must never know what a state means.
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from shmcache.vocabulary.trie import Trie
 _NODES_AT_FIRST = 256
 _LEVELS_AT_FIRST = 256
 _ENTRIES_PER_LEVEL = 16
+_TIMES_A_WORD_CHANGES = 3
 _MULTIPLIER_PARENT = 0x9E3779B1
 _MULTIPLIER_RETURN = 0x85EBCA77
 
@@ -28,7 +30,7 @@ class StackTable:
     keeps all node numbers. Not safe to grow while a kernel runs on it: callers hold a lock.
     """
 
-    __slots__ = ("arrays",)
+    __slots__ = ("_handle", "arrays")
 
     def __init__(self) -> None:
         self.arrays: StackArrays = StackArrays(
@@ -39,8 +41,19 @@ class StackTable:
             used=np.ones(1, dtype=np.int32),
         )
 
+        self._handle: Any = None
+
     def __len__(self) -> int:
         return int(self.arrays.used[0])
+
+    @property
+    def handle(self) -> Any:
+        """The arrays as entries of kernels take them."""
+        if self._handle is None:
+            from shmcache.rows.entries import handle
+
+            self._handle = handle(self.arrays)
+        return self._handle
 
     def add_chains(self, chains: list[list[tuple[int, int]]]) -> list[int]:
         """For each chain of (return state, number of the parent chain) a node that stands for any of its pairs.
@@ -82,6 +95,7 @@ class StackTable:
                 at = (at + 1) & mask
             buckets[at] = node
         more = capacity - len(old.parent)
+        self._handle = None
         self.arrays = StackArrays(
             parent=np.concatenate([old.parent, np.zeros(more, dtype=np.int32)]),
             return_state=np.concatenate([old.return_state, np.full(more, NO_NODE, dtype=np.int32)]),
@@ -105,6 +119,17 @@ def fronts(depth_max: int) -> tuple[Front, Front]:
     if held is None or len(held[0].begin) < depth_max + 3:
         held = _scratch.fronts = (_new_front(depth_max), _new_front(depth_max))
     return held
+
+
+def front_handles(depth_max: int) -> tuple[Any, Any]:
+    """Both rooms of :func:`fronts` as entries of kernels take them."""
+    rooms = fronts(depth_max)
+    held: tuple[object, Any, Any] | None = getattr(_scratch, "front_handles", None)
+    if held is None or held[0] is not rooms:
+        from shmcache.rows.entries import handle
+
+        held = _scratch.front_handles = (rooms, handle(rooms[0]), handle(rooms[1]))
+    return held[1:]
 
 
 def _new_front(depth_max: int) -> Front:
@@ -135,6 +160,16 @@ def walk_room(trie: Trie, *, grows: bool = False) -> WalkRoom:
     return room
 
 
+def walk_room_handle(room: WalkRoom) -> Any:
+    """This thread's room of :func:`walk_room` as entries of kernels take it."""
+    held: tuple[WalkRoom, Any] | None = getattr(_scratch, "walk_room_handle", None)
+    if held is None or held[0] is not room:
+        from shmcache.rows.entries import handle
+
+        held = _scratch.walk_room_handle = (room, handle(room))
+    return held[1]
+
+
 def new_walk_room(*, tokens: int, words: int, depth: int, levels: int = _LEVELS_AT_FIRST) -> WalkRoom:
     """Room for walks of a trie of so many tokens, words of a mask, and bytes of the longest token and one more."""
     pool = levels * _ENTRIES_PER_LEVEL + CONFIGURATION_ENTRIES_MAX
@@ -143,7 +178,7 @@ def new_walk_room(*, tokens: int, words: int, depth: int, levels: int = _LEVELS_
         uncertain=np.zeros(tokens, dtype=np.int32),
         verdicts=np.zeros(tokens, dtype=np.uint8),
         words=np.zeros(words, dtype=np.int32),
-        word_index=np.zeros(words, dtype=np.int32),
+        word_index=np.zeros(_TIMES_A_WORD_CHANGES * words, dtype=np.int32),
         word_value=np.zeros(words, dtype=np.int32),
         path_level=np.zeros(depth, dtype=np.int32),
         path_base=np.zeros(depth, dtype=np.int32),

@@ -289,3 +289,47 @@ def walk_difference(
             count += 1
         node = last + 1
     return count
+
+
+@njit(cache=True)
+def change_words(
+    base: Int32Array, fewer: Int32Array, more: Int32Array, word_index: Any, word_value: Int32Array, room: Any
+) -> int:
+    """The mask ``base`` without the tokens ``fewer``, with ``more``, and with the bits of some words, word by word.
+
+    ``room.word_index`` and ``room.word_value`` receive the words that differ from the base, in no order; returns how
+    many. ``room.words``, 0 before and after, holds what is to be flipped.
+    """
+    words, index = room.words, room.word_index
+    count = 0
+    for token in fewer:
+        word, bit = token >> 5, np.int32(1) << np.int32(token & 31)
+        if (base[word] ^ words[word]) & bit:
+            if words[word] == 0:
+                index[count] = word
+                count += 1
+            words[word] ^= bit
+    for token in more:
+        word, bit = token >> 5, np.int32(1) << np.int32(token & 31)
+        if not (base[word] ^ words[word]) & bit:
+            if words[word] == 0:
+                index[count] = word
+                count += 1
+            words[word] ^= bit
+    for at in range(len(word_index)):
+        word = word_index[at]
+        flipped = (base[word] ^ words[word] | word_value[at]) ^ base[word]
+        if words[word] == 0 and flipped != 0:
+            index[count] = word
+            count += 1
+        words[word] = flipped
+    # A word whose bits were put back and changed again stands there twice.
+    kept = 0
+    for at in range(count):
+        word = index[at]
+        if words[word] != 0:
+            index[kept] = word
+            room.word_value[kept] = base[word] ^ words[word]
+            words[word] = 0
+            kept += 1
+    return kept

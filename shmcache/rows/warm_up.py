@@ -52,9 +52,9 @@ def warm_up(report: Callable[[str], None] = _log) -> None:
         if _ready.is_set():
             return
         _place_for_kernels()
-        from shmcache.rows import trie_kernels
+        from shmcache.rows import entries
 
-        directory = _cache_directory(trie_kernels.walk_trie)
+        directory = _cache_directory(entries.walk_trie)
         if directory is None:
             _run_all()
         else:
@@ -98,13 +98,13 @@ def _cache_directory(kernel: object) -> Path | None:
 
 
 def _is_cached(directory: Path) -> bool:
-    return all(any(directory.glob(f"{name}-*.nbi")) for name in ("kernels.advance", "trie_kernels.walk_difference"))
+    return all(any(directory.glob(f"{name}-*.nbi")) for name in ("entries.advance", "entries.walk_difference"))
 
 
 def _run_all() -> None:
     """Runs every kernel on an automaton of one rule ``a`` and a trie of one token ``a``."""
-    from shmcache.rows import kernels, trie_kernels
-    from shmcache.rows.stacks import StackTable, fronts, new_walk_room
+    from shmcache.rows import entries
+    from shmcache.rows.stacks import StackTable, front_handles, new_walk_room
 
     automaton = GrammarAutomaton(
         edge_offset=frozen([0, 1, 1], np.int32),
@@ -135,18 +135,21 @@ def _run_all() -> None:
         token_order=frozen([0], np.int32),
         first_node=frozen([1 if byte == 97 else -1 for byte in range(256)], np.int32),
     )
-    stacks = StackTable().arrays
-    room, behind = fronts(1)
+    stacks = StackTable()
+    fronts = front_handles(1)
     token = np.zeros(1, dtype=np.int32)
-    walk = new_walk_room(tokens=1, words=1, depth=2)
-    trie_kernels.walk_trie(arrays, stacks, trie, token, token, walk, True)
-    trie_kernels.walk_words(arrays, stacks, trie, token, token, walk)
+    room = new_walk_room(tokens=1, words=1, depth=2)
+    automaton_at, trie_at, room_at = entries.handle(arrays), entries.handle(trie), entries.handle(room)
+    entries.walk_trie(automaton_at, stacks.handle, trie_at, token, token, room_at, True)
+    entries.walk_words(automaton_at, stacks.handle, trie_at, token, token, room_at)
     base, alike = np.zeros(2, dtype=np.int32), np.zeros(2, dtype=np.int32)
-    trie_kernels.pair_states(arrays, 0, 0, 0, 1, base, alike)
-    trie_kernels.walk_difference(arrays, trie, 0, 0, base, alike, walk)
+    entries.pair_states(automaton_at, 0, 0, 0, 1, base, alike)
+    entries.walk_difference(automaton_at, trie_at, 0, 0, base, alike, room_at)
     offsets, blob = frozen([0, 1], np.int64), frozen([97], np.uint8)
     verdicts = np.zeros(1, dtype=np.uint8)
     known = np.zeros(0, dtype=np.uint8)
-    kernels.resolve_tokens(arrays, stacks, offsets, blob, frozen([0], np.int32), 0, 0, room, behind, known, verdicts)
-    kernels.open_level(arrays, stacks, token, token, room)
-    kernels.advance(arrays, stacks, token, token, blob, 0, 1, room)
+    tokens = frozen([0], np.int32)
+    entries.resolve_tokens(automaton_at, stacks.handle, offsets, blob, tokens, 0, 0, *fronts, known, verdicts)
+    entries.change_words(frozen([0], np.int32), tokens, tokens, token, token, room_at)
+    entries.open_level(automaton_at, stacks.handle, token, token, fronts[0])
+    entries.advance(automaton_at, stacks.handle, token, token, blob, 0, 1, fronts[0])

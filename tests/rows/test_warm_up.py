@@ -44,19 +44,19 @@ def test_a_compilation_is_announced_once(cold: Path) -> None:
 @pytest.mark.reference
 def test_what_is_cached_is_loaded_in_silence(cold: Path) -> None:
     cold.mkdir()
-    for kernel in ("kernels.advance", "kernels.open_level", "trie_kernels.walk_trie", "trie_kernels.walk_difference"):
-        (cold / f"{kernel}-1.py311.nbi").touch()
+    for kernel in ("advance", "open_level", "walk_trie", "walk_difference"):
+        (cold / f"entries.{kernel}-1.py311.nbi").touch()
     lines: list[str] = []
     warm_up(lines.append)
     assert lines == []
 
 
 @pytest.mark.reference
-@pytest.mark.parametrize("module", ["kernels", "trie_kernels"])
-def test_kernels_of_one_module_alone_are_not_all(cold: Path, module: str) -> None:
+@pytest.mark.parametrize("kernels", [("advance", "open_level"), ("walk_trie", "walk_difference")])
+def test_some_kernels_alone_are_not_all(cold: Path, kernels: tuple[str, ...]) -> None:
     cold.mkdir()
-    for kernel in ("advance", "open_level", "walk_trie", "walk_difference"):
-        (cold / f"{module}.{kernel}-1.py311.nbi").touch()
+    for kernel in kernels:
+        (cold / f"entries.{kernel}-1.py311.nbi").touch()
     lines: list[str] = []
     warm_up(lines.append)
     assert len(lines) == 1
@@ -64,12 +64,11 @@ def test_kernels_of_one_module_alone_are_not_all(cold: Path, module: str) -> Non
 
 def test_every_kernel_is_made_ready() -> None:
     """What a request calls first is compiled for the very types it is called with."""
-    from shmcache.rows import kernels, trie_kernels
+    from shmcache.rows import entries
 
     warm_up()
-    names = ["advance", "open_level", "resolve_tokens", "step"]
-    trie_names = ["pair_states", "walk_difference", "walk_trie", "walk_words"]
-    used = [getattr(kernels, name) for name in names] + [getattr(trie_kernels, name) for name in trie_names]
+    names = ["advance", "open_level", "resolve_tokens", "pair_states", "walk_difference", "walk_trie", "walk_words"]
+    used = [getattr(entries, name) for name in [*names, "change_words"]]
     before = [len(getattr(kernel, "signatures", ())) for kernel in used]
     vocabulary = Vocabulary([b"a", b"aa", b"aaa", b"b", b"ab", b"aab"] * 3)
     letter = Dfa((((97, 97, 1),), ()), (False, True))
@@ -100,9 +99,9 @@ def test_without_compilation_there_is_nothing_to_announce(monkeypatch: pytest.Mo
 
 
 def test_the_real_cache_is_beside_the_kernels() -> None:
-    from shmcache.rows import trie_kernels
+    from shmcache.rows import entries
 
-    directory = warm_up_module._cache_directory(trie_kernels.walk_trie)
+    directory = warm_up_module._cache_directory(entries.walk_trie)
     if directory is not None:  # None where this runs without compilation
         assert directory.is_dir()
         warm_up()

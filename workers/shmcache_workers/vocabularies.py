@@ -5,6 +5,7 @@ Owns their payload (vocabulary and trie, one after the other) and the few that s
 
 from __future__ import annotations
 
+import gc
 from collections import OrderedDict
 
 from shmcache.errors import SegmentError
@@ -51,5 +52,7 @@ class Vocabularies:
             self._open[key] = vocabulary
             if len(self._open) > OPEN_MAX:
                 self._open.popitem(last=False)
+            # What lasts is not looked at again by each full collection, which would take a fifth of a compile.
+            gc.freeze()
         self._open.move_to_end(key)
         return vocabulary
