@@ -14,7 +14,6 @@ import hashlib
 import json
 import logging
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,6 +106,7 @@ class ShmcacheBackend(StructuredOutputBackend):  # type: ignore[misc]
             # The width of the other backend's masks, which ours share.
             self.vocab_size = len(self.tokenizer.vocab)
         self._lock = threading.Lock()
+        self._stock_lock = threading.Lock()
         self._caches: EngineCaches | None = None
         self._is_decided = False
         self._stock: Any = None
@@ -161,8 +161,9 @@ class ShmcacheBackend(StructuredOutputBackend):  # type: ignore[misc]
         """Ends the connection. Idempotent; grammars given out stay valid."""
         with self._lock:
             caches, self._caches = self._caches, None
-            stock, self._stock = self._stock, None
             self._is_decided = True
+        with self._stock_lock:
+            stock, self._stock = self._stock, None
         if caches is not None:
             caches.close()
         if stock is not None:
@@ -178,17 +179,20 @@ class ShmcacheBackend(StructuredOutputBackend):  # type: ignore[misc]
             return self._caches
 
     def _connected(self) -> EngineCaches | None:
-        return _or_reason(self._connect, "vLLM uses its own XGrammar backend instead of shmcache")
-
-    def _connect(self) -> EngineCaches:
-        caches = EngineCaches(vocabulary_of(self.tokenizer, width=self.vocab_size))
-        if caches.has_manager():
-            return caches
-        caches.close()
-        raise RuntimeError("no manager answers")
+        try:
+            caches = EngineCaches(vocabulary_of(self.tokenizer, width=self.vocab_size))
+            if caches.has_manager():
+                return caches
+            caches.close()
+            reason = "no manager answers"
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+        _log.warning("vLLM uses its own XGrammar backend instead of shmcache, while this process lives: %s", reason)
+        return None
 
     def _stock_backend(self) -> Any:
-        with self._lock:
+        # Not the lock of the caches: this takes seconds, and grammars that are ours need not wait for it.
+        with self._stock_lock:
             if self._stock is None:
                 self._stock = StockBackend(self.vllm_config, tokenizer=self.tokenizer, vocab_size=self.vocab_size)
             return self._stock
@@ -208,14 +212,6 @@ class ShmcacheBackend(StructuredOutputBackend):  # type: ignore[misc]
             type(error).__name__,
             error,
         )
-
-
-def _or_reason(make: Callable[[], EngineCaches], consequence: str) -> EngineCaches | None:
-    try:
-        return make()
-    except Exception as error:
-        _log.warning("%s: %s", consequence, error)
-        return None
 
 
 def rebind() -> bool:
