@@ -128,6 +128,7 @@ def named(pages: list[Path]) -> list[Any]:
 
 
 @pytest.mark.tekken
+@pytest.mark.timeout(300)  # Alone on a fresh checkout it compiles the kernels.
 @pytest.mark.parametrize("page", named([page for page in PAGES if self_contained(page)]))
 def test_examples_run(page: Path, namespace: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHMCACHE_NAMESPACE", namespace)
@@ -140,6 +141,7 @@ def test_examples_run(page: Path, namespace: str, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.tekken
+@pytest.mark.timeout(300)
 def test_the_commands_of_the_quickstart_end_with_a_hit(
     tmp_path: Path, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
