@@ -166,6 +166,22 @@ def test_drafts_are_tried_and_taken_back(bench: Any, grammar: Any) -> None:
     assert generate(bench, ["the quick brown fox"], [one], assistant_model=bench.model) == plain
 
 
+def test_a_processor_inside_another(bench: Any, grammar: Any) -> None:
+    from transformers import LogitsProcessor
+
+    one = processor(grammar)
+
+    class Around(LogitsProcessor):  # type: ignore[misc]
+        def __call__(self, input_ids: Any, scores: Any) -> Any:
+            return one(input_ids, scores) * 1.0
+
+    plain = generate(bench, ["the quick brown fox"], [one])
+    for _ in range(2):
+        assert generate(bench, ["the quick brown fox"], [Around()], prompt_lookup_num_tokens=3) == plain
+    gc.collect()
+    assert one._by_hand is None
+
+
 def test_an_assistant_drafts_in_the_same_grammar(bench: Any, grammar: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.engines.tiny_model import make_model
 

@@ -28,6 +28,9 @@ from shmcache.matcher.matcher import GrammarMatcher
 
 Ids = npt.NDArray[np.int64]
 
+_FRAMES_MAX = 8
+"""Functions between this processor and the list that it stands in: those of processors around it."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Line:
@@ -127,10 +130,8 @@ class LogitsProcessor(transformers.LogitsProcessor):  # type: ignore[misc]
                 feature="continuous batching",
             )
         ids: Ids = np.ascontiguousarray(input_ids.cpu().numpy(), dtype=np.int64)
-        # The list of processors is made anew by each generate: it tells one call from the next.
-        caller = sys._getframe(1).f_locals.get("self")
-        is_called_by_list = isinstance(caller, transformers.LogitsProcessorList)
-        generation = self._generation_of(caller, ids) if is_called_by_list else self._next_by_hand(ids)
+        processors = _processors_that_call()
+        generation = self._next_by_hand(ids) if processors is None else self._generation_of(processors, ids)
         lines = self._lines(generation, ids)
         generation.length, generation.lines = ids.shape[1], lines
         bitmask = allocate_token_bitmask(len(lines), self._width)
@@ -200,6 +201,22 @@ class LogitsProcessor(transformers.LogitsProcessor):  # type: ignore[misc]
                 _nearest(known, index, tokens, fresh).extended(tokens) for index, tokens in enumerate(generated[group])
             ]
         return lines
+
+
+def _processors_that_call() -> Any:
+    """The list of processors on whose behalf this one is called, through others or not; None by hand.
+
+    It is made anew by each ``generate``, so it tells one call from the next.
+    """
+    frame = sys._getframe(2)
+    for _ in range(_FRAMES_MAX):
+        caller = frame.f_locals.get("self")
+        if isinstance(caller, transformers.LogitsProcessorList):
+            return caller
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return None
 
 
 def _is_being_run(processors: Any) -> bool:
