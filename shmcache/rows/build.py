@@ -52,9 +52,10 @@ def build_rows(
     else:
         digests = rule_digests(automaton, rules)
         tables = {rule: _shared_table(walker, rule, digests[rule], rule_rows) for rule in rules}
-    is_plain, beside = plain_rules(automaton), np.flatnonzero(walker.rules_beside()).tolist()
-    # The uncertain tokens of a rule with rows are those of the rules that are walked beside it, too.
-    alike = {rule: list({rule, *beside}) if is_plain[rule] else [rule] for rule in rules}
+    is_plain = plain_rules(automaton)
+    # The uncertain tokens of a rule with rows are those of the rules that are walked beside it, too; it is one of them.
+    beside: frozenset[int] = frozenset(np.flatnonzero(walker.rules_beside()).tolist())
+    alike = {rule: beside if is_plain[rule] else frozenset((rule,)) for rule in rules}
     return _struck_out(automaton, vocabulary, tables, alike, budget)
 
 
@@ -84,7 +85,7 @@ def _struck_out(
     automaton: GrammarAutomaton,
     vocabulary: Vocabulary,
     tables: dict[int, RowTable],
-    alike: dict[int, list[int]],
+    alike: dict[int, frozenset[int]],
     budget: Budget,
 ) -> RowTable:
     """One table of all states, without the uncertain tokens that nothing behind their rule, or one alike, accepts."""
@@ -108,16 +109,16 @@ class _FollowResolver:
     """Decides tokens behind rules of which only what may follow is known."""
 
     def __init__(
-        self, automaton: GrammarAutomaton, vocabulary: Vocabulary, rules: dict[int, list[int]], budget: Budget
+        self, automaton: GrammarAutomaton, vocabulary: Vocabulary, rules: dict[int, frozenset[int]], budget: Budget
     ) -> None:
         self._flat = vocabulary.flat
         self._depth_max = vocabulary.trie.longest_token_bytes
         self._followed = followed(automaton, rules, budget)
         self._stacks = StackTable()
-        chains = [[(state, 0)] for state in self._followed.state_behind.values()]
-        heads = self._stacks.add_chains(chains)
-        self._heads = dict(zip(self._followed.state_behind, heads, strict=True))
-        self._known_rule = -1
+        states = list(dict.fromkeys(self._followed.state_behind.values()))
+        heads = self._stacks.add_chains([[(state, 0)] for state in states])
+        self._heads = dict(zip(states, heads, strict=True))
+        self._known_head = -1
         self._known = np.zeros(len(self._flat.blob) if rules else 0, dtype=np.uint8)
 
     def possible(self, state: int, rule: int, tokens: Int32Array) -> Int32Array:
@@ -126,8 +127,9 @@ class _FollowResolver:
 
         if not len(tokens):
             return tokens
-        if rule != self._known_rule:
-            self._known_rule = rule
+        head = self._heads[self._followed.state_behind[rule]]
+        if head != self._known_head:
+            self._known_head = head
             self._known.fill(0)
         verdicts = np.zeros(len(tokens), dtype=np.uint8)
         arrays = handle(self._followed.arrays)
@@ -139,7 +141,7 @@ class _FollowResolver:
                 self._flat.blob,
                 tokens,
                 state,
-                self._heads[rule],
+                head,
                 *front_handles(self._depth_max),
                 self._known,
                 verdicts,

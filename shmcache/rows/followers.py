@@ -8,6 +8,7 @@ not remembered from one of the bytes to the other. What they admit is therefore 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,15 +32,20 @@ class FollowedAutomaton:
     """For each of the rules the state behind it: the bytes that it admits may follow, and two of them anything."""
 
 
-def followed(automaton: GrammarAutomaton, rules: dict[int, list[int]], budget: Budget) -> FollowedAutomaton:
-    """``automaton`` with a state behind each of ``rules``, for what may follow any of those that it is given with."""
+def followed(automaton: GrammarAutomaton, rules: dict[int, frozenset[int]], budget: Budget) -> FollowedAutomaton:
+    """``automaton`` with a state behind each of ``rules``, for what may follow any of those that it is given with.
+
+    Rules that are given with the same ones share their state.
+    """
     search = _Search(automaton, budget)
     count = automaton.state_count
     anything = count
     rows: list[list[tuple[int, int, int]]] = [[(0, 255, anything)]]
     known: dict[_Bytes, int] = {}
-    state_behind: dict[int, int] = {}
-    for rule, alike in rules.items():
+    behind: dict[frozenset[int], int] = {}
+    for alike in rules.values():
+        if alike in behind:
+            continue
         second = search.pairs_behind(alike)
         edges: list[tuple[int, int, int]] = []
         for byte in sorted(second):
@@ -47,8 +53,9 @@ def followed(automaton: GrammarAutomaton, rules: dict[int, list[int]], budget: B
                 known[second[byte]] = count + len(rows)
                 rows.append([(low, high, anything) for low, high in _ranges(second[byte])])
             edges.append((byte, byte, known[second[byte]]))
-        state_behind[rule] = count + len(rows)
+        behind[alike] = count + len(rows)
         rows.append(edges)
+    state_behind = {rule: behind[alike] for rule, alike in rules.items()}
     return FollowedAutomaton(_with_states(automaton, rows), state_behind)
 
 
@@ -61,35 +68,34 @@ class _Search:
         calls = zip(owners, automaton.call_rule.tolist(), automaton.call_return.tolist(), strict=True)
         for owner, callee, return_state in calls:
             self._sites[callee].append((owner, return_state))
-        self._entries: dict[int, list[int]] = {}
+        self._behind: dict[int, list[int]] = {}
         self._firsts: dict[int, _Bytes] = {}
 
-    def pairs_behind(self, rules: list[int]) -> dict[int, _Bytes]:
+    def pairs_behind(self, rules: frozenset[int]) -> dict[int, _Bytes]:
         """For each byte that may follow one of the rules those that may follow that."""
         pairs: dict[int, _Bytes] = {}
-        for state in dict.fromkeys(state for rule in rules for state in self._entries_behind(rule)):
+        for state in self._entries_behind(rules):
+            self._budget.check_time()
             for low, high, target in self._automaton.edges_of(state):
                 first = self._first(target)
                 for byte in range(low, high + 1):
                     pairs[byte] = pairs.get(byte, 0) | first
         return pairs
 
-    def _entries_behind(self, rule: int) -> list[int]:
-        """States with which the text may go on behind the rule."""
-        entries = self._entries.get(rule)
-        if entries is None:
-            self._budget.check_time()
-            rules, seen = [rule], {rule}
-            states: dict[int, None] = {}
-            for one in rules:  # grows while it is walked
-                for owner, return_state in self._sites[one]:
-                    if return_state != TAIL_CALL:
-                        states[return_state] = None
-                    if (return_state == TAIL_CALL or self._automaton.final[return_state]) and owner not in seen:
-                        seen.add(owner)
-                        rules.append(owner)
-            entries = self._entries[rule] = self._opened(states)
-        return entries
+    def _entries_behind(self, ended: Iterable[int]) -> list[int]:
+        """States with which the text may go on behind any of these rules."""
+        self._budget.check_time()
+        rules = list(ended)
+        seen = set(rules)
+        states: dict[int, None] = {}
+        for rule in rules:  # grows while it is walked
+            for owner, return_state in self._sites[rule]:
+                if return_state != TAIL_CALL:
+                    states[return_state] = None
+                if (return_state == TAIL_CALL or self._automaton.final[return_state]) and owner not in seen:
+                    seen.add(owner)
+                    rules.append(owner)
+        return self._opened(states)
 
     def _opened(self, states: dict[int, None]) -> list[int]:
         """The states and those in which the rules that they call begin."""
@@ -109,7 +115,10 @@ class _Search:
         if first is None:
             entries = self._opened({state: None})
             if self._automaton.final[state]:
-                entries += self._entries_behind(int(self._automaton.rule_of_state[state]))
+                rule = int(self._automaton.rule_of_state[state])
+                if rule not in self._behind:
+                    self._behind[rule] = self._entries_behind((rule,))
+                entries += self._behind[rule]
             first = 0
             for entry in entries:
                 for low, high, _ in self._automaton.edges_of(entry):

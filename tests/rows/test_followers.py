@@ -74,7 +74,7 @@ def test_two_bytes_behind_rules(seed: int) -> None:
         if automaton is None:
             continue
         rules = rng.sample(range(automaton.rule_count), rng.randint(1, automaton.rule_count))
-        alike = {rule: list({rule, rng.randrange(automaton.rule_count)}) for rule in rules}
+        alike = {rule: frozenset((rule, rng.randrange(automaton.rule_count))) for rule in rules}
         found = followed(automaton, alike, Budget())
         check_arrays(automaton, found)
         assert list(found.state_behind) == rules
@@ -95,7 +95,10 @@ def test_never_less_than_what_may_follow(seed: int) -> None:
         automaton = automaton_of(random_grammar(rng))
         if automaton is None:
             continue
-        pairs = [pairs_of(followed(automaton, {rule: [rule]}, Budget()), rule) for rule in range(automaton.rule_count)]
+        pairs = [
+            pairs_of(followed(automaton, {rule: frozenset((rule,))}, Budget()), rule)
+            for rule in range(automaton.rule_count)
+        ]
         for state in range(automaton.state_count):
             for low, _, target in automaton.edges_of(state):
                 if not automaton.final[target] or automaton.edges_of(target) or automaton.calls_of(target):
@@ -122,25 +125,38 @@ def test_calls_at_the_end_and_rules_that_end_at_once() -> None:
     tail = of(Sequence((Reference("outer"), B, C)), outer=Sequence((A, Reference("inner"))), inner=Literal(b"xy"))
     assert tail.rule_count == 3
     for rule in (1, 2):
-        assert pairs_of(followed(tail, {rule: [rule]}, Budget()), rule) == {98: {99}}
+        assert pairs_of(followed(tail, {rule: frozenset((rule,))}, Budget()), rule) == {98: {99}}
     optional = of(
         Sequence((Reference("outer"), B)),
         outer=Sequence((A, Reference("inner"), Repeat(C, 0, 1))),
         inner=Literal(b"xy"),
     )
     inner = 2
-    assert pairs_of(followed(optional, {inner: [inner]}, Budget()), inner) == {98: set(), 99: {98}}
-    assert pairs_of(followed(optional, {0: [0]}, Budget()), 0) == {}, "nothing follows the root"
+    assert pairs_of(followed(optional, {inner: frozenset((inner,))}, Budget()), inner) == {98: set(), 99: {98}}
+    assert pairs_of(followed(optional, {0: frozenset((0,))}, Budget()), 0) == {}, "nothing follows the root"
     recursive = of(Choice((Sequence((A, Reference("inner"), Reference("root"), B)), C)), inner=Literal(b"xy"))
-    assert pairs_of(followed(recursive, {0: [0]}, Budget()), 0) == {98: {98}}
-    assert pairs_of(followed(recursive, {1: [1]}, Budget()), 1) == {97: {120}, 99: {98}}
+    assert pairs_of(followed(recursive, {0: frozenset((0,))}, Budget()), 0) == {98: {98}}
+    assert pairs_of(followed(recursive, {1: frozenset((1,))}, Budget()), 1) == {97: {120}, 99: {98}}
 
 
 def test_what_follows_any_of_several() -> None:
     automaton = of(Sequence((Reference("one"), B, A, Reference("two"), C)), one=Literal(b"xy"), two=Literal(b"xyz"))
-    found = followed(automaton, {1: [1, 2], 2: [2]}, Budget())
+    found = followed(automaton, {1: frozenset((1, 2)), 2: frozenset((2,))}, Budget())
     assert pairs_of(found, 1) == {98: {97}, 99: set()}
     assert pairs_of(found, 2) == {99: set()}
+
+
+def test_rules_that_are_followed_alike_share_a_state() -> None:
+    """A grammar of thousands of strings has one question to ask, not one for each of them."""
+    names = [f"rule{number}" for number in range(40)]
+    parts = [part for name in names for part in (Reference(name), B)]
+    automaton = of(Sequence((*parts, C)), **dict.fromkeys(names, Literal(b"xy")))
+    together = frozenset(range(1, automaton.rule_count))
+    found = followed(automaton, dict.fromkeys(together, together), Budget())
+    assert len(together) == 40
+    assert len(set(found.state_behind.values())) == 1
+    assert len(found.arrays.final) == len(followed(automaton, {1: together}, Budget()).arrays.final)
+    assert pairs_of(found, 7) == followers(automaton, sorted(together)) == {98: {99, 120}}
 
 
 def test_following_takes_time_from_the_budget() -> None:
@@ -148,5 +164,5 @@ def test_following_takes_time_from_the_budget() -> None:
     now = iter(range(1_000))
     budget = Budget(seconds_max=1, clock=lambda: float(next(now)))
     with pytest.raises(LimitError) as caught:
-        followed(automaton, {1: [1]}, budget)
+        followed(automaton, {1: frozenset((1,))}, budget)
     assert caught.value.limit == "seconds"
