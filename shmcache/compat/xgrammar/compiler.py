@@ -26,7 +26,14 @@ from shmcache.compat.xgrammar.exception import (
     not_offered,
     translated,
 )
-from shmcache.compat.xgrammar.grammar import Grammar, builtin_json_source, read_grammar, schema_source, tag_source
+from shmcache.compat.xgrammar.grammar import (
+    Grammar,
+    builtin_json_source,
+    grammar_of,
+    read_grammar,
+    schema_source,
+    tag_source,
+)
 from shmcache.compat.xgrammar.tokenizer_info import TokenizerInfo
 from shmcache.errors import ManagerUnavailable, SourceError
 from shmcache.grammar.key import Source
@@ -55,7 +62,7 @@ class CompiledGrammar:
     @property
     def grammar(self) -> Grammar:
         """What it was compiled from."""
-        return Grammar(self._make_source())
+        return grammar_of(self._make_source())
 
     @property
     def tokenizer_info(self) -> TokenizerInfo:
@@ -70,7 +77,7 @@ class CompiledGrammar:
     def serialize_json(self) -> str:
         """Its source and the name of its vocabulary as JSON; reading it back compiles it, or finds it in the cache."""
         vocabulary = self._tokenizer_info.vocabulary.fingerprint.hex()
-        content = {"grammar": Grammar(self._make_source()).serialize_json(), "vocabulary": vocabulary}
+        content = {"grammar": grammar_of(self._make_source()).serialize_json(), "vocabulary": vocabulary}
         return serialization.write("compiled_grammar", content)
 
     @staticmethod

@@ -148,6 +148,13 @@ class Grammar:
         return f"<Grammar from {self._source.kind}, {len(self._source.text)} characters>"
 
 
+def grammar_of(source: Source) -> Grammar:
+    """The grammar of a source that was compiled, so is known to be well-formed."""
+    grammar = object.__new__(Grammar)
+    grammar._source = source
+    return grammar
+
+
 def schema_source(schema: Any, **options: Any) -> Source:
     """The source of a schema, or the errors that XGrammar has for what is none."""
     if isinstance(schema, str):
