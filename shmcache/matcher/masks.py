@@ -149,7 +149,8 @@ class Masks:
             return data
         expanded = self._bitmasks.get(accepted)
         if expanded is None:
-            expanded = self._rows.accepted_bitmask(accepted, self._tokens.text_bitmask)
+            # Not to be written to, as one that lies in place is: kernels are compiled for either, and one is enough.
+            expanded = frozen(self._rows.accepted_bitmask(accepted, self._tokens.text_bitmask), np.int32)
             if len(self._bitmasks) < _BITMASKS_MAX:
                 self._bitmasks[accepted] = expanded
         return expanded

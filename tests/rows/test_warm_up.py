@@ -14,6 +14,7 @@ from shmcache.errors import SegmentError
 from shmcache.grammar.ir import Choice, Grammar, Literal, Reference, Regular, Sequence
 from shmcache.limits import Budget
 from shmcache.matcher.matcher import GrammarMatcher
+from shmcache.private import compile_json_schema
 from shmcache.regular.dfa import Dfa
 from shmcache.regular.operations import repeat
 from shmcache.rows import warm_up as warm_up_module
@@ -166,3 +167,23 @@ def test_processes_that_start_at_once_compile_the_kernels_once(tmp_path: Path) -
             process.kill()
     assert [process.returncode for process in processes] == [0, 0, 0]
     assert sorted(map(bool, said)) == [False, False, True], "one process compiled, and said so"
+
+
+def test_changed_words_of_any_kind_are_made_ready() -> None:
+    """A base in place and one that is expanded, with the words of a walk and without."""
+    from shmcache.rows import entries
+
+    warm_up()
+    before = len(getattr(entries.change_words, "signatures", ()))
+    vocabulary = Vocabulary(
+        [bytes([byte]) for byte in range(256)] + [b"ab", b"a}", b"b]", b"</s>"], stop_token_ids=[259]
+    )
+    schema = (
+        '{"type": "object", "properties": {"colour": {"type": "string", "maxLength": 20}},'
+        ' "additionalProperties": {"anyOf": [{"type": "string", "maxLength": 40}, {"type": "number"}]}}'
+    )
+    matcher = GrammarMatcher(compile_json_schema(schema, vocabulary, strict_mode=False))
+    for byte in b'{"colour": "b", "colours": 20, "cola": "x", "zzz": -1.5}':
+        assert allowed(matcher, vocabulary.width)
+        assert matcher.accept_token(byte)
+    assert len(getattr(entries.change_words, "signatures", ())) == before
