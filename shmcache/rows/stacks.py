@@ -17,6 +17,9 @@ from shmcache.vocabulary.trie import Trie
 
 _NODES_AT_FIRST = 256
 _LEVELS_AT_FIRST = 256
+_LEVELS_KEPT_MAX = 1 << 14
+"""A thread's room for walks of so many levels takes 19 MB; a larger one, of a hostile grammar, is given back."""
+
 _ENTRIES_PER_LEVEL = 16
 _TIMES_A_WORD_CHANGES = 3
 _MULTIPLIER_PARENT = 0x9E3779B1
@@ -146,16 +149,22 @@ def _new_front(depth_max: int) -> Front:
 def walk_room(trie: Trie, *, grows: bool = False) -> WalkRoom:
     """This thread's room for walks of ``trie``; what the last walk left there is overwritten.
 
-    ``grows`` makes it four times as large for more levels.
+    ``grows`` makes it four times as large for more levels; the next walk begins with a small one if that is very large.
     """
     held: WalkRoom | None = getattr(_scratch, "walk_room", None)
     tokens, words, depth = trie.token_count, len(trie.text_bitmask), trie.longest_token_bytes + 1
     levels = _LEVELS_AT_FIRST
     if held is not None:
-        if not grows and len(held.accepted) >= tokens and len(held.words) >= words and len(held.path_level) >= depth:
+        levels = len(held.level_ended)
+        fits = len(held.accepted) >= tokens and len(held.words) >= words and len(held.path_level) >= depth
+        if fits and not grows and levels <= _LEVELS_KEPT_MAX:
             return held
         tokens, words = max(tokens, len(held.accepted)), max(words, len(held.words))
-        depth, levels = max(depth, len(held.path_level)), (4 if grows else 1) * len(held.level_ended)
+        depth = max(depth, len(held.path_level))
+        if grows:
+            levels *= 4
+        elif levels > _LEVELS_KEPT_MAX:
+            levels = _LEVELS_AT_FIRST
     _scratch.walk_room = room = new_walk_room(tokens=tokens, words=words, depth=depth, levels=levels)
     return room
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+import weakref
 
 import pytest
 
 from shmcache.errors import LimitError
 from shmcache.limits import CONFIGURATION_ENTRIES_MAX
 from shmcache.rows import stacks as stacks_module
-from shmcache.rows.stacks import StackTable, front
+from shmcache.rows.stacks import StackTable, front, walk_room, walk_room_handle
+from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.rows.support import push
 
 pytestmark = pytest.mark.reference
@@ -75,3 +77,31 @@ def test_the_front_grows_with_tokens_and_belongs_to_the_thread() -> None:
     thread.join(5)
     assert others
     assert others[0] is not large
+
+
+def test_the_room_of_a_very_large_walk_is_given_back(small_vocabulary: Vocabulary) -> None:
+    """Levels of walks are as many as a grammar likes: what one grammar needed once is no thread's for ever."""
+    trie = small_vocabulary.trie
+
+    def walk() -> None:
+        room = walk_room(trie)
+        assert walk_room(trie) is room
+        while len(room.level_ended) <= stacks_module._LEVELS_KEPT_MAX:
+            kept = room
+            room = walk_room(trie, grows=True)
+            assert len(room.level_ended) == 4 * len(kept.level_ended)
+        walk_room_handle(room)
+        large = weakref.ref(room.level_after)
+        del room
+        later = walk_room(trie)
+        walk_room_handle(later)
+        assert len(later.level_ended) < len(kept.level_ended)
+        assert large() is None
+        assert walk_room(trie) is later
+        done.append(True)
+
+    done: list[bool] = []
+    thread = threading.Thread(target=walk)
+    thread.start()
+    thread.join()
+    assert done
