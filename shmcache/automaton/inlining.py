@@ -7,22 +7,8 @@ per host), and is either small or called from one place only.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
-from typing import TypeVar
-
-from shmcache.errors import SourceError
-from shmcache.grammar.ir import (
-    Characters,
-    Choice,
-    Expression,
-    Grammar,
-    Graph,
-    Literal,
-    Reference,
-    Regular,
-    Repeat,
-    Sequence,
-)
+from shmcache.automaton.rule_graph import reachable_graph, strongly_connected, walk
+from shmcache.grammar.ir import Characters, Expression, Grammar, Literal, Regular, Repeat
 from shmcache.regular.dfa import Dfa
 
 WIDE_SYMBOLS = 64
@@ -33,27 +19,6 @@ _INLINE_SIZE_MAX = 48
 
 _INLINE_ONCE_SIZE_MAX = 20_000
 """Rules up to this size are inlined when called from one place."""
-
-
-def walk(expression: Expression) -> Iterator[Expression]:
-    """The expression and all its parts, without recursion."""
-    pending: list[Expression] = [expression]
-    while pending:
-        here = pending.pop()
-        yield here
-        if isinstance(here, Sequence):
-            pending.extend(reversed(here.items))
-        elif isinstance(here, Choice):
-            pending.extend(reversed(here.options))
-        elif isinstance(here, Repeat):
-            pending.append(here.item)
-        elif isinstance(here, Graph):
-            pending.extend(item for _, item, _ in reversed(here.edges))
-
-
-def references(expression: Expression) -> list[str]:
-    """Names of the rules called, in order, with repetitions."""
-    return [part.rule for part in walk(expression) if isinstance(part, Reference)]
 
 
 def _has_wide_state(dfa: Dfa) -> bool:
@@ -87,62 +52,6 @@ def _own_size(expression: Expression) -> int:
         else:
             size += 1
     return size
-
-
-Node = TypeVar("Node", bound=Hashable)
-
-
-def strongly_connected(graph: dict[Node, list[Node]]) -> list[list[Node]]:
-    """Components of ``graph``, callees before callers (Tarjan 1972, without recursion)."""
-    index: dict[Node, int] = {}
-    low: dict[Node, int] = {}
-    on_stack: set[Node] = set()
-    stack: list[Node] = []
-    components: list[list[Node]] = []
-    for root in graph:
-        if root in index:
-            continue
-        work = [(root, iter(graph[root]))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        on_stack.add(root)
-        while work:
-            name, successors = work[-1]
-            for successor in successors:
-                if successor not in index:
-                    index[successor] = low[successor] = len(index)
-                    stack.append(successor)
-                    on_stack.add(successor)
-                    work.append((successor, iter(graph[successor])))
-                    break
-                if successor in on_stack:
-                    low[name] = min(low[name], index[successor])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[name])
-                if low[name] == index[name]:
-                    at = stack.index(name) if stack[-1] != name else len(stack) - 1
-                    component = stack[at:]
-                    del stack[at:]
-                    on_stack.difference_update(component)
-                    components.append(component)
-    return components
-
-
-def reachable_graph(grammar: Grammar) -> dict[str, list[str]]:
-    """Rule name → names it calls, for the rules the root leads to. Raises SourceError for an undefined rule."""
-    graph: dict[str, list[str]] = {}
-    pending = [grammar.root]
-    while pending:
-        name = pending.pop()
-        if name in graph:
-            continue
-        if name not in grammar.rules:
-            raise SourceError(f"rule {name!r} is not defined")
-        graph[name] = references(grammar.rules[name])
-        pending.extend(reversed(graph[name]))
-    return graph
 
 
 def choose_inlined(grammar: Grammar) -> frozenset[str]:

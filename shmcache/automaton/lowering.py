@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from shmcache.automaton.inlining import reachable_graph
+from shmcache.automaton.rule_graph import reachable_graph
 from shmcache.grammar.ir import (
     Characters,
     Choice,

@@ -12,8 +12,8 @@ Afterwards the graph of left calls has no cycle, so a matcher that opens calls c
 
 from __future__ import annotations
 
-from shmcache.automaton.inlining import strongly_connected
 from shmcache.automaton.lowering import CALL_BASE, LoweredRules
+from shmcache.automaton.rule_graph import strongly_connected
 from shmcache.regular.dfa import Edge
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shmcache.automaton.grammar_automaton import TAIL_CALL, GrammarAutomaton, Int32Array
-from shmcache.automaton.inlining import strongly_connected
+from shmcache.automaton.rule_graph import strongly_connected
 
 _DIGEST_BYTES = 32
 
