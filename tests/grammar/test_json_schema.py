@@ -97,7 +97,8 @@ CASES: list[tuple[Any, list[Any], list[Any]]] = [
     ({"anyOf": [{"pattern": "^a"}, {"maxLength": 1}], "type": "string"}, ["abc", "", "b"], ["bc"]),
     ({"anyOf": [{"const": "a"}, {"const": "b"}, {"enum": ["c", 1]}]}, ["a", "b", "c", 1], ["d", "ab", 2]),
     # Arrays.
-    ({"type": "array"}, [[]], [[1], {}]),
+    ({"type": "array"}, [[], [1, [2]]], [{}, 1]),
+    ({"properties": {"a": {"type": "object"}}, "type": "object"}, [{"a": {"b": 1}}, {}], [{"a": []}, {"b": 1}]),
     ({"type": "array", "items": True}, [[], [1, "a", [None]]], [b"[1 2]", b"[,]"]),
     ({"type": "array", "items": {"type": "integer"}}, [[], [1], [1, 2, 3]], [["a"], [1, None]]),
     ({"items": {"type": "integer"}, "minItems": 2, "maxItems": 3}, [[1, 2], [1, 2, 3], "x"], [[], [1], [1, 2, 3, 4]]),
@@ -121,7 +122,7 @@ CASES: list[tuple[Any, list[Any], list[Any]]] = [
     ({"items": {"type": "integer"}, "additionalItems": False}, [[], [1, 2]], [["a"]]),
     ({"items": {"type": "array", "items": {"type": "null"}}}, [[], [[]], [[None], []]], [[None], [[1]]]),
     # Objects.
-    ({"type": "object"}, [{}], [{"a": 1}, []]),
+    ({"type": "object"}, [{}, {"a": 1, "b": {"c": 2}}], [[], 1]),
     ({"type": "object", "additionalProperties": True}, [{}, {"a": {"b": 1}}, b'{"a":1,"a":2}'], [b'{"a"}', b"{1:2}"]),
     ({"type": "object", "additionalProperties": {"type": "integer"}}, [{}, {"a": 1, "b": 2}], [{"a": "x"}]),
     (

@@ -18,7 +18,6 @@ from typing import Any
 
 from shmcache.client import GrammarCache, connect
 from shmcache.errors import ManagerUnavailable
-from shmcache.matcher.compiled_grammar import CompiledGrammar
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 
@@ -44,13 +43,8 @@ def stops_within(stop_token_ids: Iterable[int], width: int) -> list[int]:
     return sorted({int(token) for token in stop_token_ids if 0 <= token < width})
 
 
-ANY_OBJECT = ('{"type": "object"}', '{"type":"object"}')
-"""What engines send for "JSON mode": any object at all, which strict mode, that theirs leaves open, would close."""
-
-
-def compiled_schema(cache: GrammarCache, schema: str, **whitespace: Any) -> CompiledGrammar:
-    """The grammar of a JSON Schema as engines mean it: strict, but for JSON mode."""
-    return cache.compile_json_schema(schema, strict_mode=schema not in ANY_OBJECT, **whitespace)
+ANY_OBJECT = '{"type": "object"}'
+"""What "JSON mode" is: any object at all."""
 
 
 class EngineCaches:

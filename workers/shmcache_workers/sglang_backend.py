@@ -32,7 +32,7 @@ from sglang.srt.utils.common import is_pin_memory_available
 from shmcache.errors import ShmCacheError
 from shmcache.matcher.bitmask import word_count
 from shmcache.matcher.compiled_grammar import CompiledGrammar
-from shmcache_workers.engine_caches import EngineCaches, compiled_schema, vocabulary_of
+from shmcache_workers.engine_caches import EngineCaches, vocabulary_of
 from shmcache_workers.engine_matcher import EngineMatcher, rows_of
 
 ANY_JSON = "$$ANY$$"
@@ -175,7 +175,7 @@ class ShmcacheGrammarBackend(BaseGrammarBackend):  # type: ignore[misc]
         return self._compiled(
             "json",
             {"type": "json_schema", "json_schema": key_string},
-            lambda: compiled_schema(self.caches.plain(), key_string, **self._whitespace),
+            lambda: self.caches.plain().compile_json_schema(key_string, **self._whitespace),
         )
 
     def dispatch_regex(self, key_string: str) -> BaseGrammarObject:

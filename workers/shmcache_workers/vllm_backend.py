@@ -33,7 +33,7 @@ from vllm.v1.structured_output.utils import choice_as_grammar, grammar_is_likely
 from shmcache.errors import UnsupportedError
 from shmcache.matcher.bitmask import word_count
 from shmcache.matcher.compiled_grammar import CompiledGrammar
-from shmcache_workers.engine_caches import ANY_OBJECT, EngineCaches, compiled_schema, stops_within, vocabulary_of
+from shmcache_workers.engine_caches import ANY_OBJECT, EngineCaches, stops_within, vocabulary_of
 from shmcache_workers.engine_matcher import EngineMatcher, rows_of
 
 VERSIONS = ((0, 33),)
@@ -134,7 +134,7 @@ class ShmcacheBackend(StructuredOutputBackend):  # type: ignore[misc]
         if request_type == StructuredOutputOptions.JSON:
             return self._compiled_json(caches, grammar_spec)
         if request_type == StructuredOutputOptions.JSON_OBJECT:
-            return self._compiled_json(caches, ANY_OBJECT[0])
+            return self._compiled_json(caches, ANY_OBJECT)
         if request_type == StructuredOutputOptions.REGEX:
             seconds = vllm.envs.VLLM_REGEX_COMPILATION_TIMEOUT_S
             return caches.plain().compile_regex(grammar_spec, timeout=seconds if seconds > 0 else None)
@@ -150,8 +150,8 @@ class ShmcacheBackend(StructuredOutputBackend):  # type: ignore[misc]
 
     def _compiled_json(self, caches: EngineCaches, schema: str) -> CompiledGrammar:
         if self.vllm_config.structured_outputs_config.disable_any_whitespace:
-            return compiled_schema(caches.plain(), schema, any_whitespace=False, separators=(",", ":"))
-        return compiled_schema(caches.plain(), schema)
+            return caches.plain().compile_json_schema(schema, any_whitespace=False, separators=(",", ":"))
+        return caches.plain().compile_json_schema(schema)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> torch.Tensor:
         """int32 (max_num_seqs, words) in main memory, everything allowed."""

@@ -70,11 +70,11 @@ class Assertions:
         return shape
 
     def _containers(self, keywords: Keywords, named: frozenset[str] | None) -> tuple[ArraySet, ObjectSet]:
-        """Arrays and objects; a schema that neither names such a type nor has a keyword for it does not speak of it."""
+        """Arrays and objects; a schema that has no keyword for what is in such containers does not speak of that."""
         array_set, object_set = ANY_ARRAY, ANY_OBJECT
-        if "array" in (named or ()) or any(name in keywords for name in arrays.KEYWORDS):
+        if any(name in keywords for name in arrays.KEYWORDS):
             array_set = read_arrays(keywords, self._complement_of, self._document.draft_of(keywords.place))
-        if "object" in (named or ()) or any(name in keywords for name in objects.KEYWORDS):
+        if any(name in keywords for name in objects.KEYWORDS):
             has_effect = named is None or "object" in named
             object_set = read_objects(keywords, self._strings, self._refusals.refuse if has_effect else _ignore)
         return array_set, object_set

@@ -37,8 +37,8 @@ class Openness(IntEnum):
     """What a schema says of the members of a container that it does not name."""
 
     UNSPOKEN = 0
-    """The schema does not speak of such containers at all; they are free."""
+    """The schema does not speak of what is in such containers at all; they are free."""
     SILENT = 1
-    """It speaks of the container, not of further members: strict mode closes it."""
+    """It speaks of what is in the container, not of further members: strict mode closes it."""
     STATED = 2
     """It states what further members must satisfy."""
