@@ -17,7 +17,8 @@ from shmcache_tools.benchmark.setting import QUICK, Setting
 from shmcache_tools.benchmark.showing import COLUMNS_MAX, lines
 from tests.tools.support import document
 
-pytestmark = pytest.mark.tekken
+# Alone on a fresh checkout the first of them compiles the kernels.
+pytestmark = [pytest.mark.tekken, pytest.mark.timeout(300)]
 
 CHEAP = ("08-support-ticket", "10-matrices")
 SCALE = replace(QUICK, batch_sizes=(8,), growth_points=1, clear_entries=(5,), read_entries=5, local_repeats=5)
