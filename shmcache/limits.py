@@ -40,6 +40,9 @@ EDGES_MAX = 4_000_000
 TOKEN_SETS_MAX = 1 << 14
 """Different sets of whole tokens in one grammar."""
 
+TOKEN_SET_IDS_MAX = 1 << 24
+"""Ids in all these sets together, each set named by what is in it or by what is not, whichever is less."""
+
 IMAGE_BYTES_MAX = 256 << 20
 
 COMPILE_SECONDS_MAX = 30.0

@@ -7,8 +7,9 @@ per host), and is either small or called from one place only.
 
 from __future__ import annotations
 
-from shmcache.automaton.rule_graph import reachable_graph, strongly_connected, walk
+from shmcache.automaton.rule_graph import reachable_graph, strongly_connected
 from shmcache.grammar.ir import Characters, Expression, Grammar, Literal, Regular, Repeat
+from shmcache.grammar.rewriting import walk
 from shmcache.regular.dfa import Dfa
 
 WIDE_SYMBOLS = 64

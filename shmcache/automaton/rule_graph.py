@@ -1,33 +1,18 @@
 """Which rules of a grammar call which.
 
-Owns the walk over a rule's parts, and the graph of calls with its components. Must never know automata.
+Owns the graph of calls and its components. Must never know automata.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from typing import TypeVar
 
 from shmcache.errors import SourceError
-from shmcache.grammar.ir import Choice, Expression, Grammar, Graph, Reference, Repeat, Sequence
+from shmcache.grammar.ir import Expression, Grammar, Reference
+from shmcache.grammar.rewriting import walk
 
 Node = TypeVar("Node", bound=Hashable)
-
-
-def walk(expression: Expression) -> Iterator[Expression]:
-    """The expression and all its parts, without recursion."""
-    pending: list[Expression] = [expression]
-    while pending:
-        here = pending.pop()
-        yield here
-        if isinstance(here, Sequence):
-            pending.extend(reversed(here.items))
-        elif isinstance(here, Choice):
-            pending.extend(reversed(here.options))
-        elif isinstance(here, Repeat):
-            pending.append(here.item)
-        elif isinstance(here, Graph):
-            pending.extend(item for _, item, _ in reversed(here.edges))
 
 
 def references(expression: Expression) -> list[str]:

@@ -1,14 +1,23 @@
-"""Expressions made from other expressions, part by part.
+"""Expressions part by part: all parts of one, and one made from another.
 
-Owns the walk. Without recursion, as expressions nest deeply. Must never know why a part is changed.
+Owns the walk. Without recursion, as expressions nest deeply. Must never know why a part is looked at or changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from shmcache.grammar.ir import Choice, Expression, Graph, Repeat, Sequence
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and all its parts, in order."""
+    pending = [expression]
+    while pending:
+        here = pending.pop()
+        yield here
+        pending.extend(reversed(_parts(here)))
 
 
 def rewritten(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:

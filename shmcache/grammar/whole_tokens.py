@@ -9,24 +9,16 @@ A token with no bytes stands for nothing and can never be taken.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import hashlib
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from shmcache.errors import LimitError, SourceError
-from shmcache.grammar.ir import (
-    NOTHING,
-    Choice,
-    Expression,
-    Grammar,
-    Graph,
-    Metered,
-    Repeat,
-    Sequence,
-    Tokens,
-)
-from shmcache.limits import TOKEN_SETS_MAX, Budget
+from shmcache.grammar.ir import EMPTY, NOTHING, Expression, Grammar, Graph, Metered, Tokens
+from shmcache.grammar.rewriting import rewritten, walk
+from shmcache.limits import TOKEN_SET_IDS_MAX, TOKEN_SETS_MAX, Budget
 from shmcache.regular.dfa import Dfa
 from shmcache.vocabulary.vocabulary import Vocabulary
 
@@ -38,61 +30,14 @@ def with_token_ids(grammar: Grammar, vocabulary: Vocabulary, budget: Budget) -> 
 
     Equal sets become equal expressions; a set of no token is ``NOTHING``. A grammar without whole tokens is returned as
     it is. Raises :class:`SourceError` for a token that the vocabulary does not have, and :class:`LimitError` where the
-    budget is exceeded or more than TOKEN_SETS_MAX different sets are needed.
+    budget is exceeded or more than TOKEN_SETS_MAX different sets are needed, or TOKEN_SET_IDS_MAX ids in them.
     """
-    if not any(_has_whole_tokens(expression) for expression in grammar.rules.values()):
+    parts = (part for expression in grammar.rules.values() for part in walk(expression))
+    if not any(isinstance(part, (Tokens, Metered)) for part in parts):
         return grammar
     resolver = _Resolver(vocabulary, budget)
-    rules = {name: resolver.resolved(expression) for name, expression in grammar.rules.items()}
+    rules = {name: rewritten(expression, resolver.resolved) for name, expression in grammar.rules.items()}
     return replace(grammar, rules=rules)
-
-
-def _has_whole_tokens(expression: Expression) -> bool:
-    pending = [expression]
-    while pending:
-        here = pending.pop()
-        if isinstance(here, (Tokens, Metered)):
-            return True
-        pending.extend(_parts(here))
-    return False
-
-
-def _parts(expression: Expression) -> tuple[Expression, ...]:
-    match expression:
-        case Sequence(items):
-            return items
-        case Choice(options):
-            return options
-        case Repeat(item, _, _):
-            return (item,)
-        case Graph(_, edges, _):
-            return tuple(item for _, item, _ in edges)
-        case _:
-            return ()
-
-
-def _with_parts(expression: Expression, parts: tuple[Expression, ...]) -> Expression:
-    match expression:
-        case Sequence():
-            return Sequence(parts)
-        case Choice():
-            return Choice(parts)
-        case Repeat(_, minimum, maximum):
-            return Repeat(parts[0], minimum, maximum)
-        case Graph(state_count, edges, final):
-            joined = zip(edges, parts, strict=True)
-            return Graph(state_count, tuple((source, part, target) for (source, _, target), part in joined), final)
-        case _:
-            return expression
-
-
-@dataclass(slots=True)
-class _Visit:
-    """An expression whose parts are being rewritten."""
-
-    expression: Expression
-    parts: tuple[Expression, ...]
-    done: list[Expression]
 
 
 class _Resolver:
@@ -105,36 +50,20 @@ class _Resolver:
         self._known: dict[Tokens, Expression] = {}
         self._metered: dict[Metered, Expression] = {}
         self._sets: dict[bytes, Expression] = {}
+        self._named = 0
 
-    def resolved(self, expression: Expression) -> Expression:
-        """The expression with its whole tokens looked up; without recursion, as expressions nest deeply."""
-        stack = [_Visit(expression, _parts(expression), [])]
-        while True:
-            visit = stack[-1]
-            if len(visit.done) < len(visit.parts):
-                part = visit.parts[len(visit.done)]
-                stack.append(_Visit(part, _parts(part), []))
-                continue
-            stack.pop()
-            self._budget.check_time()
-            rewritten = self._rewritten(visit)
-            if not stack:
-                return rewritten
-            stack[-1].done.append(rewritten)
-
-    def _rewritten(self, visit: _Visit) -> Expression:
-        expression = visit.expression
-        if isinstance(expression, Tokens):
-            if expression not in self._known:
-                self._known[expression] = self._set_of(self._ids_of(expression))
-            return self._known[expression]
-        if isinstance(expression, Metered):
-            if expression not in self._metered:
-                self._metered[expression] = self._graph_of(expression)
-            return self._metered[expression]
-        # Not by comparing them, which goes down to the leaves.
-        is_same = all(part is done for part, done in zip(visit.parts, visit.done, strict=True))
-        return expression if is_same else _with_parts(expression, tuple(visit.done))
+    def resolved(self, part: Expression) -> Expression:
+        """A part without parts, its whole tokens looked up."""
+        self._budget.check_time()
+        if isinstance(part, Tokens):
+            if part not in self._known:
+                self._known[part] = self._set_of(self._ids_of(part))
+            return self._known[part]
+        if isinstance(part, Metered):
+            if part not in self._metered:
+                self._metered[part] = self._graph_of(part)
+            return self._metered[part]
+        return part
 
     def _ids_of(self, tokens: Tokens) -> Int64Array:
         named: set[int] = set()
@@ -164,7 +93,8 @@ class _Resolver:
         """One expression for every set of ids, ascending, in whichever way names fewer of them."""
         if not len(ids):
             return NOTHING
-        key = ids.tobytes()
+        # The ids themselves would take a megabyte for each of thousands of sets.
+        key = hashlib.blake2b(ids.tobytes(), digest_size=32).digest()
         known = self._sets.get(key)
         if known is not None:
             return known
@@ -176,6 +106,13 @@ class _Resolver:
             )
         others = np.setdiff1d(self._usable, ids, assume_unique=True)
         is_excluded = len(others) < len(ids)
+        self._named += min(len(others), len(ids))
+        if self._named > TOKEN_SET_IDS_MAX:
+            raise LimitError(
+                f"the sets of whole tokens of the grammar name more than {TOKEN_SET_IDS_MAX} ids",
+                limit="token_set_ids",
+                value=TOKEN_SET_IDS_MAX,
+            )
         self._sets[key] = Tokens(tuple((others if is_excluded else ids).tolist()), is_excluded)
         return self._sets[key]
 
@@ -187,18 +124,21 @@ class _Resolver:
         while len(levels) <= metered.tokens_max and levels[-1]:
             levels.append({target for source in levels[-1] for target, _ in steps[source]})
             self._budget.spend_states(len(levels[-1]))
+            self._budget.check_time()
         numbers: dict[tuple[int, int], int] = {}
         for level, states in enumerate(levels):
             for state in sorted(states):
                 numbers[level, state] = len(numbers)
         final = len(numbers)
         edges: list[tuple[int, Expression, int]] = []
+        spent = 0
         for (level, state), number in numbers.items():
             if automaton.accepting[state]:
-                edges.append((number, Sequence(()), final))
+                edges.append((number, EMPTY, final))
             if level + 1 < len(levels):
                 edges += [(number, step, numbers[level + 1, target]) for target, step in steps[state]]
-        self._budget.spend_edges(len(edges))
+            self._budget.spend_edges(len(edges) - spent)
+            spent = len(edges)
         return Graph(final + 1, tuple(edges), final)
 
     def _token_steps(self, automaton: Dfa) -> list[list[tuple[int, Expression]]]:

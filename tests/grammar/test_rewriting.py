@@ -1,9 +1,9 @@
-"""Expressions rewritten part by part: what changes, what stays the same object, and any depth."""
+"""Expressions walked and rewritten part by part: what changes, what stays the same object, and any depth."""
 
 from __future__ import annotations
 
 from shmcache.grammar.ir import EMPTY, Choice, Expression, Graph, Literal, Reference, Repeat, Sequence
-from shmcache.grammar.rewriting import rewritten
+from shmcache.grammar.rewriting import rewritten, walk
 
 DEPTH = 20_000
 
@@ -42,3 +42,12 @@ def test_deep_expressions_need_no_deep_stack() -> None:
         assert isinstance(here, Sequence)
         (here,) = here.items
     assert here == Reference("x_a")
+
+
+def test_all_parts_come_in_order() -> None:
+    one, two = Reference("one"), Reference("two")
+    graph = Graph(2, ((0, one, 1), (1, EMPTY, 0)), 1)
+    repeat = Repeat(two, 0, 1)
+    choice = Choice((one, repeat))
+    whole = Sequence((Literal(b"a"), choice, graph))
+    assert list(walk(whole)) == [whole, Literal(b"a"), choice, one, repeat, two, graph, one, EMPTY]

@@ -110,6 +110,25 @@ def test_too_many_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.limit == "token_sets"
 
 
+def test_too_many_ids_in_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shmcache.grammar.whole_tokens.TOKEN_SET_IDS_MAX", 5)
+    within = Choice((Tokens((0, 1)), Tokens((1, 2)), Tokens((0, 1)), Tokens((0,), is_excluded=True)))
+    assert resolved(within) == within
+    with pytest.raises(LimitError) as caught:
+        resolved(Sequence((within, Tokens((2,)))))
+    assert (caught.value.limit, caught.value.value) == ("token_set_ids", 5)
+
+
+def test_edges_are_spent_as_they_are_made() -> None:
+    """Not only when all are there: a state may have thousands, at each of as many places as there are tokens."""
+    graph = resolved(Metered(encode_utf8(everything(ANY), Budget()), 50))
+    assert isinstance(graph, Graph)
+    budget = Budget(edges_max=40)
+    with pytest.raises(LimitError):
+        resolved(Metered(encode_utf8(everything(ANY), Budget()), 50), budget)
+    assert 40 < budget.edges < len(graph.edges)
+
+
 def test_steps_agree_with_the_automaton_token_by_token() -> None:
     rng = np.random.default_rng(20261130)
     tokens = [rng.integers(97, 102, size=rng.integers(0, 5)).astype(np.uint8).tobytes() for _ in range(200)]

@@ -38,6 +38,7 @@ BY_LIMIT = {
     "needs": "let fewer different keywords speak of the members of one object",
     "contains": "let fewer different keywords speak of the items of one array",
     "token_sets": "use fewer different sets of whole tokens",
+    "token_set_ids": "use fewer or smaller sets of whole tokens",
     "stack_nodes": "nest rules less: fewer that call one another without ending",
     "configuration_entries": "write the grammar so that a text can be read in fewer ways",
     "waiting_compiles": "let one client wait for fewer compiles at once",
