@@ -22,7 +22,7 @@ from shmcache.automaton.grammar_automaton import GrammarAutomaton, frozen
 from shmcache.matcher.bitmask import Int32Array
 from shmcache.rows.arrays import ACCEPTED, ROOM_FULL, STACKS_FULL, UNCERTAIN, AutomatonArrays, TrieArrays
 from shmcache.rows.row_table import NO_ROW, RowTable
-from shmcache.rows.rule_walker import BESIDE_PART, plain_rules, walk_weights
+from shmcache.rows.rule_walker import BESIDE_PART, plain_rules
 from shmcache.rows.stacks import StackTable, walk_room, walk_room_handle
 from shmcache.vocabulary.vocabulary import Vocabulary
 
@@ -91,13 +91,9 @@ class LazyRows:
         return handle(TrieArrays.of(self._vocabulary.trie))
 
     @cached_property
-    def _weights(self) -> list[int]:
-        weights: list[int] = walk_weights(self._automaton, self._vocabulary.trie).tolist()
-        return weights
-
-    @cached_property
-    def _behind(self) -> npt.NDArray[np.int64]:
-        return np.concatenate(([0], np.cumsum(self._vocabulary.trie.first_byte_nodes())))
+    def _behind(self) -> list[int]:
+        """Nodes of the trie behind all bytes below each."""
+        return [0, *np.cumsum(self._vocabulary.trie.first_byte_nodes()).tolist()]
 
     @cached_property
     def _base_rules(self) -> list[int]:
@@ -138,7 +134,7 @@ class LazyRows:
         if known is not None:
             return known
         nodes = self._vocabulary.trie.node_count
-        if self._weights[state] * BESIDE_PART < nodes:
+        if self._weight(state) * BESIDE_PART < nodes:
             return None
         pairing = self._pairing(int(self._automaton.rule_of_state[state]))
         if pairing is None:
@@ -146,7 +142,7 @@ class LazyRows:
         base = int(pairing.base[state - pairing.first])
         if base < 0 or self._rows.state_accepted[base] == NO_ROW:
             return None
-        if self._alike_weight(state, pairing) < _ALIKE_PART * self._weights[base]:
+        if self._alike_weight(state, pairing) < _ALIKE_PART * self._weight(base):
             return None
         found = self._walk_beside(state, base, pairing)
         if self._remembered_ids > _IDS_MAX:
@@ -157,12 +153,16 @@ class LazyRows:
         self._differences[state] = found
         return found
 
+    def _weight(self, state: int) -> int:
+        """Nodes of the trie behind the first bytes that a state goes on with."""
+        return sum(self._behind[high + 1] - self._behind[low] for low, high, _ in self._automaton.edges_of(state))
+
     def _alike_weight(self, state: int, pairing: _Pairing) -> int:
         """Nodes of the trie behind those first bytes that lead to a state much like its base."""
         weight = 0
         for low, high, target in self._automaton.edges_of(state):
             if pairing.alike[target - pairing.first] >= _ALIKE_BYTES_MIN:
-                weight += int(self._behind[high + 1] - self._behind[low])
+                weight += self._behind[high + 1] - self._behind[low]
         return weight
 
     def _pairing(self, rule: int) -> _Pairing | None:
