@@ -152,7 +152,9 @@ def _written(document: Any, role: int, *, keeps_annotations: bool) -> str:
                 pieces = _list_pieces(value, role, depth + 1)
             else:
                 pieces = [_scalar_text(value)]
-            size += len(pieces[-1])
+            for piece in pieces:
+                if type(piece) is str:
+                    size += len(piece)
             if size > SOURCE_BYTES_MAX:  # looked at on the way: plain data may hold one object many times over
                 raise too_large()
             pieces.reverse()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tracemalloc
 from typing import Any
 
 import msgpack
@@ -205,6 +206,19 @@ def test_too_large_is_a_limit() -> None:
     for number in ("9" * 5000, "1e9999999999999999999"):
         with pytest.raises(LimitError):
             Source.json_schema(f'{{"const": {number}}}')
+
+
+def test_too_large_is_seen_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands before a part counts as much as what stands behind it."""
+    monkeypatch.setattr("shmcache.grammar.canonical_json.SOURCE_BYTES_MAX", 1 << 20)
+    text = "x" * (1 << 19)
+    tracemalloc.start()
+    try:
+        with pytest.raises(LimitError):
+            canonical_json([{"a": text, "b": {}}] * 200, roles.DATA)
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_two_megabytes_are_not_too_large() -> None:

@@ -176,7 +176,7 @@ class _Writer:
 
     def _token_triggered_tags(self, one: Format, ends: Ends) -> Expression:
         tags = [self._formats[child] for child in one.children]
-        triggers = one.fields["trigger_tokens"]
+        triggers = dict.fromkeys(one.fields["trigger_tokens"])
         for tag in tags:
             begin = tag.fields["begin"]
             if not isinstance(begin, Tokens):
