@@ -90,6 +90,8 @@ class Arena:
         """The configuration of these entries, which are not closed yet, ended if they or ``is_ended`` say so."""
         from shmcache.rows.entries import open_level
 
+        if len(entries) > CONFIGURATION_ENTRIES_MAX:
+            raise too_ambiguous()  # here, as kernels have no room for so many
         states = np.array([state for state, _ in entries], dtype=np.int32)
         nodes = np.array([node for _, node in entries], dtype=np.int32)
         room = front(self._tokens.longest_token_bytes)

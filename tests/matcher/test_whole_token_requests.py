@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations, islice
 from random import Random
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from shmcache.errors import LimitError, SourceError
 from shmcache.grammar.ir import Choice, Grammar, Literal, Repeat, Sequence, Tokens
 from shmcache.grammar.whole_tokens import with_token_ids
-from shmcache.limits import Budget
+from shmcache.limits import CONFIGURATION_ENTRIES_MAX, Budget
 from shmcache.matcher.batch import batch_fill_next_token_bitmask
 from shmcache.matcher.compiled_grammar import CompiledGrammar
 from shmcache.matcher.matcher import GrammarMatcher
@@ -163,3 +164,23 @@ def test_termination_and_batches() -> None:
     batch_fill_next_token_bitmask([early, late], bitmask)
     assert [mask_bits(row) for row in bitmask] == [{3}, {0, 1, 2, 6, 7}]
     assert late.traverse_draft_tree([1, 2, -1], [-1, -1, -1], [0, 7, 4], np.zeros((3, 1), dtype=np.int32))
+
+
+@pytest.mark.parametrize("count", [CONFIGURATION_ENTRIES_MAX, CONFIGURATION_ENTRIES_MAX + 1, 12_000])
+def test_a_token_in_very_many_sets_is_a_limit(count: int) -> None:
+    """One token leads on by an edge for each set that it is in."""
+    vocabulary = Vocabulary([bytes([byte]) for byte in range(256)])
+    sets = islice(combinations(range(1, 256), 2), count)
+    ways = tuple(Sequence((Tokens((0, *pair)), Literal(b"%d" % at))) for at, pair in enumerate(sets))
+    grammar = compiled(with_token_ids(Grammar({"root": Choice(ways)}, "root"), vocabulary, Budget()), vocabulary)
+    matcher = GrammarMatcher(grammar)
+    before = allowed(matcher, 256)
+    assert before == set(range(256))
+    if count <= CONFIGURATION_ENTRIES_MAX:
+        assert matcher.accept_token(0)
+        assert allowed(matcher, 256) == set(b"0123456789")
+        return
+    with pytest.raises(LimitError) as caught:
+        matcher.accept_token(0)
+    assert caught.value.limit == "configuration_entries"
+    assert allowed(matcher, 256) == before
