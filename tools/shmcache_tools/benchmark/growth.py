@@ -88,7 +88,9 @@ def growth_section(setting: Setting) -> Section:
                 answers[name] = measured(ready(name), case, seconds_max=setting.scale.pair_seconds_max)
                 if "error" not in answers[name]:
                     found[name].append((size, answers[name]))
-            cold = (answer.get("cold_us", answer.get("error")) for answer in answers.values())
+                else:
+                    section.notes.append(f"{series} {size:,}, {name}: {answers[name]['error'].splitlines()[0][:80]}")
+            cold = (answer.get("cold_us", "not taken") for answer in answers.values())
             rows.append((series, size, *cold, *map(_step_p99, answers.values())))
         section.goals += _goals(series, found.get(OURS, []))
         dots = {name: [Point(size, answer["cold_us"]) for size, answer in answers] for name, answers in found.items()}
