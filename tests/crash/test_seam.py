@@ -67,10 +67,25 @@ PRIVATE = {("shmcache.memory.control", "control_image"), ("shmcache.memory.recen
 """Functions that store into bytes of their own, which nobody else sees before they are published."""
 
 
+BESIDE_ENGINES = {
+    f"shmcache_workers.{name}"
+    for name in (
+        "engine_caches",
+        "engine_matcher",
+        "engine_plugins",
+        "huggingface",
+        "sglang_backend",
+        "vllm_backend",
+    )
+}
+"""Modules that run inside of inference: they are clients, and no step of theirs changes shared memory."""
+
+
 def watched() -> list[str]:
     """The modules whose steps go through the seam."""
     layers = {"shmcache.memory", "shmcache.manager", "shmcache_workers"}
-    return sorted(module for module in MODULES if layer_of(module) in layers and module != SEAM)
+    watched = {module for module in MODULES if layer_of(module) in layers}
+    return sorted(watched - {SEAM} - BESIDE_ENGINES)
 
 
 def bypasses(module: str, text: str) -> list[str]:
