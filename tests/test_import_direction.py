@@ -13,6 +13,7 @@ from tests.conftest import REPOSITORY
 LAYERS = [
     "shmcache.errors",
     "shmcache.limits",
+    "shmcache.array_types",
     "shmcache.settings",
     "shmcache.vocabulary",
     "shmcache.regular",

@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from shmcache.array_types import Int32Array, UInt8Array
 from shmcache.automaton.lowering import CALL_BASE, TOKENS_BASE
 from shmcache.errors import SegmentError
 from shmcache.grammar.ir import Tokens
 from shmcache.regular.dfa import Dfa
-
-Int32Array = npt.NDArray[np.int32]
-UInt8Array = npt.NDArray[np.uint8]
 
 TAIL_CALL = -1
 """The return state of a call behind which its caller has nothing left to do: it pushes nothing."""

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shmcache.automaton.grammar_automaton import TAIL_CALL, GrammarAutomaton, Int32Array
+from shmcache.array_types import Int32Array
+from shmcache.automaton.grammar_automaton import TAIL_CALL, GrammarAutomaton
 from shmcache.automaton.rule_graph import strongly_connected
 
 _DIGEST_BYTES = 32

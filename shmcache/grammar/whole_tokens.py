@@ -15,14 +15,13 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from shmcache.array_types import Int64Array
 from shmcache.errors import LimitError, SourceError
 from shmcache.grammar.ir import EMPTY, NOTHING, Expression, Grammar, Graph, Metered, Tokens
 from shmcache.grammar.rewriting import rewritten, walk
 from shmcache.limits import TOKEN_SET_IDS_MAX, TOKEN_SETS_MAX, Budget
 from shmcache.regular.dfa import Dfa
 from shmcache.vocabulary.vocabulary import Vocabulary
-
-Int64Array = npt.NDArray[np.int64]
 
 
 def with_token_ids(grammar: Grammar, vocabulary: Vocabulary, budget: Budget) -> Grammar:

@@ -15,9 +15,10 @@ import weakref
 import numpy as np
 import numpy.typing as npt
 
+from shmcache.array_types import Int32Array
 from shmcache.image.image import Image
 from shmcache.limits import CONFIGURATION_ENTRIES_MAX, REMEMBERED_STEPS_MAX
-from shmcache.matcher.bitmask import Int32Array, SparseMask
+from shmcache.matcher.bitmask import SparseMask
 from shmcache.matcher.masks import Masks, too_ambiguous
 from shmcache.matcher.token_table import TokenTable
 from shmcache.matcher.whole_tokens import WholeTokens

@@ -12,8 +12,8 @@ from typing import Any, Literal, SupportsIndex, TypeVar
 
 import numpy as np
 
+from shmcache.array_types import Int32Array
 from shmcache.errors import BatchLimitError, LimitError
-from shmcache.matcher.bitmask import Int32Array
 from shmcache.matcher.matcher import GrammarMatcher, as_array
 
 T = TypeVar("T")

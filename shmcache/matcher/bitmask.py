@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Int32Array = npt.NDArray[np.int32]
+from shmcache.array_types import Int32Array as Int32Array
 
 BITS_PER_WORD = 32
 

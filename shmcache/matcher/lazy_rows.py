@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from shmcache.array_types import Int32Array
 from shmcache.automaton.grammar_automaton import GrammarAutomaton, frozen
-from shmcache.matcher.bitmask import Int32Array
 from shmcache.rows.arrays import ACCEPTED, ROOM_FULL, STACKS_FULL, UNCERTAIN, AutomatonArrays, TrieArrays
 from shmcache.rows.row_table import NO_ROW, RowTable
 from shmcache.rows.rule_walker import BESIDE_PART, plain_rules

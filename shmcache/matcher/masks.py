@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from shmcache.array_types import Int32Array
 from shmcache.automaton.grammar_automaton import frozen
 from shmcache.errors import LimitError
 from shmcache.image.image import Image
 from shmcache.limits import CONFIGURATION_ENTRIES_MAX
-from shmcache.matcher.bitmask import Int32Array, SparseMask, clear_bits, set_bits
+from shmcache.matcher.bitmask import SparseMask, clear_bits, set_bits
 from shmcache.matcher.lazy_rows import LazyRows
 from shmcache.matcher.token_table import TokenTable
 from shmcache.matcher.whole_tokens import WholeTokens

@@ -13,8 +13,9 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
+from shmcache.array_types import Int32Array
 from shmcache.matcher.arena import Configuration
-from shmcache.matcher.bitmask import BITS_PER_WORD, Int32Array, word_count
+from shmcache.matcher.bitmask import BITS_PER_WORD, word_count
 from shmcache.matcher.compiled_grammar import CompiledGrammar
 from shmcache.matcher.draft_tree import DraftTree
 

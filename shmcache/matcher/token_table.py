@@ -11,7 +11,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from shmcache.matcher.bitmask import Int32Array, word_count
+from shmcache.array_types import Int32Array
+from shmcache.matcher.bitmask import word_count
 from shmcache.rows.row_table import bitmask_of
 from shmcache.vocabulary.vocabulary import FlatTokens, Vocabulary
 

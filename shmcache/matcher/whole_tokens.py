@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from shmcache.array_types import Int32Array
 from shmcache.automaton.grammar_automaton import GrammarAutomaton
-from shmcache.matcher.bitmask import Int32Array
 from shmcache.matcher.token_table import TokenTable
 from shmcache.rows.row_table import bitmask_of
 

@@ -12,14 +12,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
+from shmcache.array_types import Int32Array as Int32Array
+from shmcache.array_types import Int64Array
+from shmcache.array_types import UInt8Array as UInt8Array
 from shmcache.automaton.grammar_automaton import GrammarAutomaton
 from shmcache.vocabulary.trie import Trie
-
-Int32Array = npt.NDArray[np.int32]
-UInt8Array = npt.NDArray[np.uint8]
 
 OK = 0
 FRONT_FULL = -1
@@ -125,7 +122,7 @@ class WalkRoom(NamedTuple):
     level_begin: Int32Array
     level_after: Int32Array
     """int32 (256 L): the level after a level by a byte."""
-    level_digest: npt.NDArray[np.int64]
+    level_digest: Int64Array
     level_bucket: Int32Array
     """int32 (a power of two, 2 L or more): levels by their digest; ``level_place``: the bucket of each."""
     level_place: Int32Array

@@ -15,13 +15,14 @@ from typing import Protocol
 
 import numpy as np
 
+from shmcache.array_types import Int32Array
 from shmcache.automaton.grammar_automaton import GrammarAutomaton
 from shmcache.automaton.structure import rule_digests
 from shmcache.errors import SegmentError
 from shmcache.limits import Budget
 from shmcache.rows.arrays import STACKS_FULL
 from shmcache.rows.followers import followed
-from shmcache.rows.row_table import ARRAY_DTYPES, NO_ROW, Int32Array, RowTable, RowTableBuilder
+from shmcache.rows.row_table import ARRAY_DTYPES, NO_ROW, RowTable, RowTableBuilder
 from shmcache.rows.rule_walker import RuleWalker, plain_rules
 from shmcache.rows.stacks import StackTable, front_handles
 from shmcache.vocabulary.sections import pack_sections, unpack_sections

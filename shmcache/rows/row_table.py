@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from shmcache.array_types import Int32Array
 from shmcache.automaton.grammar_automaton import frozen, in_range, is_offset_array
 from shmcache.errors import SegmentError
 from shmcache.vocabulary.trie import Trie
-
-Int32Array = npt.NDArray[np.int32]
 
 BITSET = 0
 """The words of a token bitmask."""

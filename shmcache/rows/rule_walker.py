@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from shmcache.array_types import Int32Array
 from shmcache.automaton.grammar_automaton import GrammarAutomaton
 from shmcache.limits import Budget
-from shmcache.rows.arrays import ACCEPTED, ROOM_FULL, STACKS_FULL, AutomatonArrays, Int32Array, TrieArrays
+from shmcache.rows.arrays import ACCEPTED, ROOM_FULL, STACKS_FULL, AutomatonArrays, TrieArrays
 from shmcache.rows.row_table import RowTable, RowTableBuilder, smallest_form
 from shmcache.rows.stacks import StackTable, walk_room, walk_room_handle
 from shmcache.vocabulary.trie import Trie

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from shmcache.array_types import Int32Array
 from shmcache.errors import SegmentError
 from shmcache.limits import TOKEN_BYTES_MAX, TOKEN_COUNT_MAX
 from shmcache.vocabulary.sections import Readable, pack_sections, unpack_sections
@@ -27,8 +28,6 @@ _MAGIC = b"SHMCtri\0"
 _VERSION = 2
 _FINGERPRINT_WORDS = 4
 _DTYPES = (np.uint8, np.int32, np.int32, np.int32, np.int32, np.int32, np.int32, np.int32)
-
-Int32Array = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
