@@ -32,6 +32,10 @@ _ALIKE_PART = 0.75
 """A walk beside a base is short where so much of the vocabulary begins with bytes behind which the two states are alike
 for so many bytes more."""
 
+_PAIRED_STATES_MAX = 1 << 20
+"""States of a rule times the bases that it is compared with, a few hundredths of a second: a grammar may have thousands
+of bases, and rules of hundreds of thousands of states."""
+
 _IDS_MAX = 1 << 22
 _IDS_PER_DIFFERENCE = 256
 """Ids in the differences that are remembered, each counted for so many more; past the most they are forgotten."""
@@ -97,11 +101,11 @@ class LazyRows:
 
     @cached_property
     def _base_rules(self) -> list[int]:
-        """Rules of bytes alone that have rows."""
+        """Rules of bytes alone that have rows, small ones first, which say the least: more rules are like them."""
         has_row = self._rows.state_accepted != NO_ROW
         with_rows = np.logical_or.reduceat(has_row, self._automaton.rule_start)
         rules: list[int] = np.flatnonzero(with_rows & self._is_plain).tolist()
-        return rules
+        return sorted(rules, key=lambda rule: len(self._automaton.states_of(rule)))
 
     @cached_property
     def _is_plain(self) -> npt.NDArray[np.bool_]:
@@ -173,7 +177,7 @@ class LazyRows:
         best: _Pairing | None = None
         if self._is_plain[rule]:
             states = self._automaton.states_of(rule)
-            for base_rule in self._base_rules:
+            for base_rule in self._base_rules[: max(1, _PAIRED_STATES_MAX // len(states))]:
                 base, alike = (np.empty(len(states), dtype=np.int32) for _ in range(2))
                 start = int(self._automaton.rule_start[base_rule])
                 length = self._vocabulary.trie.longest_token_bytes

@@ -18,6 +18,7 @@ from shmcache.matcher.lazy_rows import Difference, LazyRows
 from shmcache.private import compile_source
 from shmcache.regular.dfa import Dfa
 from shmcache.regular.operations import repeat
+from shmcache.rows.entries import pair_states
 from shmcache.rows.row_table import NO_ROW
 from shmcache.rows.stacks import StackTable
 from shmcache.vocabulary.vocabulary import Vocabulary
@@ -127,6 +128,31 @@ def test_the_base_is_the_rule_that_is_most_alike() -> None:
         assert {one.base for one in found if one is not None} <= set(near)
         assert sum(one is not None for one in found) >= 9
         for state, one in zip(states_of_few(image.automaton), found, strict=True):
+            if one is not None:
+                check_difference(image, vocabulary, state, one)
+
+
+def test_a_long_rule_is_compared_with_few_bases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Smaller ones first, as those say the least, and one at least."""
+    bodies = {f"far{at}": letters(0, at) for at in range(2, 8)}
+    image, vocabulary = lettered(few=letters(0, 12), **bodies, near=letters(0, None))
+    states = states_of_few(image.automaton)
+    for states_max, compared in ((1, 1), (3 * len(states), 3), (1 << 20, 7)):
+        starts: list[int] = []
+
+        def counted(automaton: Any, start: int, base_start: int, *rest: Any, starts: list[int] = starts) -> None:
+            starts.append(base_start)
+            pair_states(automaton, start, base_start, *rest)
+
+        monkeypatch.setattr(lazy_rows, "_PAIRED_STATES_MAX", states_max)
+        monkeypatch.setattr("shmcache.rows.entries.pair_states", counted)
+        lazy = lazy_of(image, vocabulary)
+        found = [lazy.difference(state) for state in states]
+        assert len(starts) == compared
+        near = image.automaton.states_of(image.automaton.rule_count - 1)
+        assert starts[0] == near.start
+        assert {one.base for one in found if one is not None} == set(near)
+        for state, one in zip(states, found, strict=True):
             if one is not None:
                 check_difference(image, vocabulary, state, one)
 
