@@ -22,7 +22,7 @@ from shmcache.memory.objects import WRITABLE_MODE, building, check_descriptor, f
 from shmcache.memory.words import checksum, shared_words, words_of
 
 COUNT_MAX = 1 << 62
-"""No generation, epoch, serial or version comes anywhere near this."""
+"""No generation, epoch, serial or version comes anywhere near this; nor an honest counter."""
 
 UNLIMITED = -1
 """The limit in bytes that means none."""
@@ -164,9 +164,9 @@ class ControlWriter(ControlReader):
         steps.store(self.words, layout.RETIRED_BYTES, totals.retired_bytes)
 
     def count(self, counter: str, change: int = 1) -> None:
-        """Adds to a counter of :data:`layout.COUNTER_NAMES`; only gauges go down."""
+        """Adds to a counter of :data:`layout.COUNTER_NAMES`, up to COUNT_MAX; only gauges go down."""
         position = _POSITIONS[counter]
-        steps.store(self.words, position, max(0, self.words[position] + change))
+        steps.store(self.words, position, min(max(0, self.words[position] + change), COUNT_MAX))
 
     def set_gauge(self, gauge: str, value: int) -> None:
         """Sets one of :data:`layout.GAUGE_NAMES`."""

@@ -10,6 +10,7 @@ from shmcache.errors import SegmentError
 from shmcache.memory import layout
 from shmcache.memory.account import Totals
 from shmcache.memory.control import (
+    COUNT_MAX,
     UNLIMITED,
     ControlReader,
     ControlWriter,
@@ -67,6 +68,16 @@ def test_what_counts_up_never_repeats_in_a_later_writer(namespace: Namespace) ->
         writer.begin_epoch(pid=1, start_ticks=1),
     )
     assert all(old < new for old, new in zip(first, second, strict=True))
+
+
+def test_a_counter_has_an_end() -> None:
+    """Figures come from workers and clients: whatever they say, the manager counts on."""
+    writer = ControlWriter(control_image(home_count=4))
+    for _ in range(4):
+        writer.count("compile_us", (1 << 63) - 1)
+    writer.count("succeeded")
+    assert writer.counters()["compile_us"] == COUNT_MAX
+    assert writer.counters()["succeeded"] == 1
 
 
 def test_a_counter_never_goes_below_zero() -> None:
