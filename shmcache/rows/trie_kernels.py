@@ -266,7 +266,12 @@ def walk_difference(
     while node < node_count:
         depth = node_depth[node]
         own_target = _target(edge_offset, edge_low, edge_high, edge_target, own[depth - 1], node_byte[node])
-        other_target = _target(edge_offset, edge_low, edge_high, edge_target, other[depth - 1], node_byte[node])
+        before = own[depth - 1]
+        if before >= 0 and base[before - first] == other[depth - 1] and alike[before - first] > 0:
+            # What one byte cannot tell apart goes on in pairs.
+            other_target = base[own_target - first] if own_target >= 0 else -1
+        else:
+            other_target = _target(edge_offset, edge_low, edge_high, edge_target, other[depth - 1], node_byte[node])
         is_alike = own_target < 0 and other_target < 0
         if own_target >= 0 and base[own_target - first] == other_target:
             is_alike = alike[own_target - first] >= node_height[node]
