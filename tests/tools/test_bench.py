@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from shmcache.vocabulary.vocabulary import Vocabulary
-from shmcache_tools.benchmark import plots, scenarios
+from shmcache_tools.benchmark import engine_load, plots, scenarios
 from shmcache_tools.benchmark.circumstances import circumstances, processor_name
 from shmcache_tools.benchmark.corpus import INSTANCES_MAX, LongestTokens, cases_of_file, packaged_cases
 from shmcache_tools.benchmark.figures import (
@@ -30,6 +30,7 @@ from shmcache_tools.benchmark.figures import (
 from shmcache_tools.benchmark.growth import SERIES, resized
 from shmcache_tools.benchmark.showing import COLUMNS_MAX, amount, lines
 from shmcache_tools.commands import bench
+from shmcache_tools.fleet import Course, FleetError
 from shmcache_tools.sources import demo_sources
 from tests.tools.support import BYTES, document, invoke
 
@@ -247,3 +248,32 @@ def test_files_that_are_no_schemas(tmp_path: Path) -> None:
         result = invoke("bench", "--schemas", str(tmp_path / "x.jsonl"))
         assert result.exit_code == 2
         assert "x.jsonl" in result.stderr
+
+
+def test_the_load_of_a_fleet() -> None:
+    """Without XGrammar installed, ours alone; all ranks see the same masks."""
+    plain = document(invoke("bench", "fleet", "--quick", "--json").stdout)
+    assert plain["fleet"][0]["engine"] == "shmcache"
+    for run in plain["fleet"]:
+        assert run["differing_masks"] == 0
+        assert run["tokens"] > run["steps"] > 0
+        assert 0 < run["step_seconds"]["p50"] <= run["step_seconds"]["p99"]
+    assert plain["missing"] == ([] if len(plain["fleet"]) == 2 else ["xgrammar"])
+
+
+def test_a_fleet_that_cannot_be_is_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: Any) -> None:
+        raise FleetError("a rank does not answer")
+
+    monkeypatch.setattr(engine_load, "runs", fail)
+    result = invoke("bench", "fleet", "--quick")
+    assert result.exit_code == 1
+    assert "does not answer" in result.stderr
+
+
+def test_the_table_of_a_fleet() -> None:
+    course = Course(steps=2, tokens=5, compile_seconds=[0.5, 0.1], mask_seconds=[0.001, 0.002], seconds=1.5)
+    text = engine_load.shown([engine_load.Run("shmcache", course), engine_load.Run("xgrammar", Course())])
+    assert "1.50 s" in text
+    assert "600 ms" in text
+    assert max(map(len, text.splitlines())) <= 80

@@ -32,6 +32,7 @@ ENGINE_NAMES = ("shmcache", "llguidance", "xgrammar", "xgrammar-strict")
     epilog="Example:  shmcache bench --scenario cold --scenario step --schemas maskbench.jsonl.gz --count 60",
     short_help="Measure this cache and its peers on the same inputs.",
 )
+@click.argument("load", required=False, type=click.Choice(("fleet",)))
 @click.option(
     "--scenario",
     "scenarios",
@@ -64,6 +65,7 @@ ENGINE_NAMES = ("shmcache", "llguidance", "xgrammar", "xgrammar-strict")
 )
 @json_option
 def command(
+    load: str | None,
     scenarios: tuple[str, ...],
     schemas: Path | None,
     count: int | None,
@@ -78,7 +80,13 @@ def command(
 
     Everything is measured in one thread, compiles and steps of each schema in a fresh process. Peers come with the
     extra `bench`; those that are not installed are named and left out. Exits with 0 whether or not the goals are met.
+
+    `shmcache bench fleet` is a load instead: ranks of an engine in lock step, with drafts, cancelled requests, a rank
+    that is late, one that is killed, and a flush; with this cache, and with XGrammar in every rank.
     """
+    if load is not None:
+        _fleet(is_quick=quick, seed=seed, as_json=as_json)
+        return
     from shmcache.rows.warm_up import warm_up
     from shmcache_tools.benchmark.circumstances import circumstances
     from shmcache_tools.benchmark.plots import can_plot, write_plots
@@ -105,6 +113,26 @@ def command(
         echo_json({**around, "scenarios": [section.to_plain() for section in sections]})
     if any(note.startswith("failed: ") for section in sections for note in section.notes):
         click.get_current_context().exit(ExitCode.FAILURE)
+
+
+def _fleet(*, is_quick: bool, seed: int, as_json: bool) -> None:
+    from shmcache.errors import ManagerUnavailable
+    from shmcache_tools.benchmark.circumstances import circumstances
+    from shmcache_tools.benchmark.engine_load import runs, shown
+    from shmcache_tools.fleet import FleetError
+
+    with terminated_like_interrupted():
+        try:
+            found = runs(is_quick=is_quick, seed=seed, progress=_tell)
+        except (FleetError, ManagerUnavailable) as error:
+            click.secho(f"error: {error}", fg="red", err=True)
+            click.get_current_context().exit(ExitCode.FAILURE)
+    around = circumstances(seed) | {"missing": [] if len(found) > 1 else ["xgrammar"]}
+    if as_json:
+        echo_json({**around, "fleet": [run.to_plain() for run in found]})
+        return
+    _show_circumstances(around)
+    click.echo(shown(found))
 
 
 def _engines(text: str) -> tuple[list[str], list[str]]:
