@@ -31,7 +31,7 @@ from tests.engines.tiny_model import WIDTH, make_model, make_tokenizer, prompts
 
 Compile = Callable[[Any], CompiledGrammar]
 
-NEW_TOKENS_MAX = 400
+NEW_TOKENS_MAX = 1_500
 ROWS = 20
 """In one batch."""
 
