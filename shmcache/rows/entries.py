@@ -25,11 +25,28 @@ _IS_PLAIN_PYTHON = not hasattr(kernels.advance, "py_func")
 Group = TypeVar("Group", AutomatonArrays, StackArrays, TrieArrays, Front, WalkRoom)
 
 
+_DTYPES: dict[type, str] = {
+    AutomatonArrays: "i4 u1 u1 i4 i4 i4 i4 u1 i4 i4",
+    StackArrays: "i4 i4 i4 i4 i4",
+    TrieArrays: "u1 i4 i4 i4 i4 i4 i4",
+    Front: "i4 i4 i4 u1 u1",
+    WalkRoom: "i4 i4 u1 i4 i4 i4 i4 i4 u1 u1 i4 i4 i4 i4 i8 i4 i4 u1",
+}
+"""Of the arrays of each group, in order, as the functions below read them."""
+
+
 def handle(group: Group) -> Any:
-    """What entries take for a group of one-dimensional arrays; it holds as long as the group does."""
+    """What entries take for a group of one-dimensional arrays; it holds as long as the group does.
+
+    Raises TypeError for an array of another kind: a kernel would read it as what it is not.
+    """
+    arrays: tuple[Any, ...] = tuple(group)
+    for array, dtype in zip(arrays, _DTYPES[type(group)].split(), strict=True):
+        if array.dtype.str[1:] != dtype or array.ndim != 1 or not array.flags.c_contiguous:
+            raise TypeError(f"a kernel wants one row of {dtype}, not {array.dtype} of shape {array.shape}")
     if _IS_PLAIN_PYTHON:
         return group
-    return np.array([(array.ctypes.data, len(array)) for array in group], dtype=np.int64).reshape(-1)
+    return np.array([(array.ctypes.data, len(array)) for array in arrays], dtype=np.int64).reshape(-1)
 
 
 def _as_pointer(typing_context: Any, address: Any) -> Any:

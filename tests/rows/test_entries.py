@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from shmcache.rows.arrays import STACKS_FULL, AutomatonArrays, TrieArrays
@@ -104,3 +106,15 @@ def test_change_words(seed: int) -> None:
         assert all(result[word] != base[word] for word in changed)
         found = {32 * word + bit for word in range(words) for bit in range(32) if int(result[word]) >> bit & 1}
         assert found == members
+
+
+@pytest.mark.parametrize(
+    "wrong", [np.zeros(4, dtype=np.int64), np.zeros((2, 2), dtype=np.int32), np.zeros(8, np.int32)[::2]]
+)
+def test_an_array_of_another_kind_is_refused(wrong: npt.NDArray[Any]) -> None:
+    from shmcache.rows import entries
+
+    arrays = StackTable().arrays
+    entries.handle(arrays)
+    with pytest.raises(TypeError, match="i4"):
+        entries.handle(arrays._replace(parent=wrong))
