@@ -7,12 +7,14 @@ the cache is empty, and loading a fraction of a second where it is not.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import logging
 import os
 import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -25,6 +27,8 @@ _logger = logging.getLogger("shmcache")
 _ready = threading.Event()
 _in_process = threading.Lock()
 _LOCK_NAME = "shmcache-kernels.lock"
+"""Says, too, of which version of the sources the kernels beside it are."""
+_KERNEL_MODULES = ("entries", "kernels", "trie_kernels")
 
 
 def _after_fork_in_child() -> None:
@@ -59,11 +63,20 @@ def warm_up(report: Callable[[str], None] = _log) -> None:
             _run_all()
         else:
             directory.mkdir(parents=True, exist_ok=True)
-            with open(directory / _LOCK_NAME, "w") as lock:
+            with open(directory / _LOCK_NAME, "a+") as lock:
                 fcntl.lockf(lock, fcntl.LOCK_EX)
+                version = _version()
+                lock.seek(0)
+                # What this process has loaded already is not written again.
+                is_of_this_version = lock.read() == version or _is_loaded(entries)
+                if not is_of_this_version:
+                    _remove_compiled(directory)
                 if not _is_cached(directory):
                     report("compiling the kernels, once on this host (about 20 s)")
                 _run_all()
+                if not is_of_this_version:
+                    lock.truncate(0)
+                    lock.write(version)
         _ready.set()
 
 
@@ -95,6 +108,30 @@ def _cache_directory(kernel: object) -> Path | None:
     cache = getattr(kernel, "_cache", None)
     path = getattr(cache, "cache_path", None)
     return Path(path) if isinstance(path, (str, os.PathLike)) else None
+
+
+def _version() -> str:
+    """A digest of everything that compiled kernels are made of.
+
+    Numba looks at the file of the function that it loads alone; what that calls may have changed in another.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    folder = Path(__file__).resolve().parent
+    for path in (*(folder / f"{module}.py" for module in (*_KERNEL_MODULES, "arrays")), folder.parent / "limits.py"):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _is_loaded(entries: ModuleType) -> bool:
+    """Whether a kernel was called before it was made ready, as tests do."""
+    return any(getattr(entry, "signatures", ()) for entry in vars(entries).values())
+
+
+def _remove_compiled(directory: Path) -> None:
+    """Removes kernels of another version of the sources; processes that have loaded them keep them."""
+    for module in _KERNEL_MODULES:
+        for path in directory.glob(f"{module}.*.nb[ci]"):
+            path.unlink(missing_ok=True)
 
 
 def _is_cached(directory: Path) -> bool:

@@ -47,9 +47,31 @@ def test_what_is_cached_is_loaded_in_silence(cold: Path) -> None:
     cold.mkdir()
     for kernel in ("advance", "open_level", "walk_trie", "walk_difference"):
         (cold / f"entries.{kernel}-1.py311.nbi").touch()
+    (cold / warm_up_module._LOCK_NAME).write_text(warm_up_module._version())
     lines: list[str] = []
     warm_up(lines.append)
     assert lines == []
+    assert (cold / "entries.advance-1.py311.nbi").exists()
+
+
+@pytest.mark.reference
+def test_kernels_of_other_sources_are_not_loaded(cold: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba would: it looks at the file of the entry alone, and a kernel behind it may have changed."""
+    monkeypatch.setattr(warm_up_module, "_is_loaded", lambda _: False)
+    cold.mkdir()
+    stale = [
+        cold / f"{name}-1.py311.{kind}" for name in ("entries.advance", "kernels.step") for kind in ("nbi", "1.nbc")
+    ]
+    other = cold / "others.thing-1.py311.nbi"
+    for path in (*stale, other):
+        path.touch()
+    (cold / warm_up_module._LOCK_NAME).write_text("another version")
+    lines: list[str] = []
+    warm_up(lines.append)
+    assert len(lines) == 1
+    assert not any(path.exists() for path in stale)
+    assert other.exists()
+    assert (cold / warm_up_module._LOCK_NAME).read_text() == warm_up_module._version()
 
 
 @pytest.mark.reference
