@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shmcache.matcher.bitmask import BITS_PER_WORD, Int32Array
+from shmcache.array_types import Int32Array
+from shmcache.matcher.bitmask import BITS_PER_WORD
 
 
 def is_tensor(value: Any) -> bool:

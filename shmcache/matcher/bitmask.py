@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from shmcache.array_types import Int32Array as Int32Array
+from shmcache.array_types import Int32Array
 
 BITS_PER_WORD = 32
 
@@ -38,14 +38,14 @@ def clear_bits(mask: Int32Array, tokens: npt.NDArray[Any]) -> None:
 
 
 @cache
-def _zeros(word_count: int) -> Int32Array:
-    """Copied, zeros take little more than half the time that NumPy takes to fill a row with one."""
+def no_tokens(word_count: int) -> Int32Array:
+    """The read-only mask of no token, one for all of that width.
+
+    Copied, it takes little more than half the time that NumPy takes to fill a row with zero.
+    """
     zeros = np.zeros(word_count, dtype=np.int32)
     zeros.setflags(write=False)
     return zeros
-
-
-_NO_WORDS = np.zeros(0, dtype=np.intp)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,19 +58,14 @@ class SparseMask:
     value: Int32Array
 
     @staticmethod
-    def equal_to(base: Int32Array) -> SparseMask:
-        """The mask that is its base."""
-        return SparseMask(base, _NO_WORDS, base[:0])
-
-    @staticmethod
-    def of_words(index: npt.NDArray[np.intp], value: Int32Array, word_count: int) -> SparseMask:
-        """The mask whose other words are 0."""
-        return SparseMask(_zeros(word_count), index, value)
+    def of_words(base: Int32Array, index: Int32Array, value: Int32Array) -> SparseMask:
+        """The mask whose other words are those of ``base``; ``value`` is kept."""
+        return SparseMask(base, index.astype(np.intp), value)
 
     @staticmethod
     def of(mask: Int32Array, bases: list[Int32Array]) -> SparseMask:
         """``mask`` against that of ``bases``, or zero, from which it differs in fewest words."""
-        best = _zeros(len(mask))
+        best = no_tokens(len(mask))
         index = np.flatnonzero(mask)
         for base in bases:
             differing = np.flatnonzero(mask != base)

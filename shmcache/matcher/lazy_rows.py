@@ -89,10 +89,15 @@ class LazyRows:
         return handle(self._arrays)
 
     @cached_property
+    def _trie_arrays(self) -> TrieArrays:
+        """Kept beside the handle, which holds their addresses only: the vocabulary may be given another trie."""
+        return TrieArrays.of(self._vocabulary.trie)
+
+    @cached_property
     def _trie(self) -> Any:
         from shmcache.rows.entries import handle
 
-        return handle(TrieArrays.of(self._vocabulary.trie))
+        return handle(self._trie_arrays)
 
     @cached_property
     def _behind(self) -> list[int]:
@@ -111,9 +116,7 @@ class LazyRows:
     def _is_plain(self) -> npt.NDArray[np.bool_]:
         return plain_rules(self._automaton)
 
-    def walk(
-        self, states: Int32Array, nodes: Int32Array, stacks: StackTable
-    ) -> tuple[npt.NDArray[np.intp], Int32Array, int]:
+    def walk(self, states: Int32Array, nodes: Int32Array, stacks: StackTable) -> tuple[Int32Array, Int32Array, int]:
         """The mask of the tokens that go on from these entries with their stacks: words that are not 0, and status.
 
         ``stacks`` is the table that the nodes belong to. The arrays, index and value, are copies.
@@ -130,7 +133,7 @@ class LazyRows:
             elif status == ROOM_FULL:
                 room = walk_room(trie, grows=True)
             else:
-                return room.word_index[:count].astype(np.intp), room.word_value[:count].copy(), int(status)
+                return room.word_index[:count].copy(), room.word_value[:count].copy(), int(status)
 
     def difference(self, state: int) -> Difference | None:
         """The state's row beside a base; None where a walk by itself is quicker."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from shmcache.array_types import Int32Array
 from shmcache.automaton.grammar_automaton import frozen
 from shmcache.errors import LimitError
 from shmcache.image.image import Image
 from shmcache.limits import CONFIGURATION_ENTRIES_MAX
-from shmcache.matcher.bitmask import SparseMask, clear_bits, set_bits
+from shmcache.matcher.bitmask import SparseMask, clear_bits, no_tokens, set_bits
 from shmcache.matcher.lazy_rows import LazyRows
 from shmcache.matcher.token_table import TokenTable
 from shmcache.matcher.whole_tokens import WholeTokens
@@ -31,7 +30,8 @@ _FEW_WORDS_MAX = 256
 """A mask of so few words is remembered as they are."""
 
 _NO_IDS: Int32Array = frozen([], np.int32)
-_NO_WORDS: npt.NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+_NO_WORDS: Int32Array = np.zeros(0, dtype=np.int32)
+"""Writable, as the words of a walk are: kernels are compiled for one kind."""
 
 _NOTHING_KNOWN = np.zeros(0, dtype=np.uint8)
 
@@ -58,7 +58,7 @@ class Masks:
         self._lazy = LazyRows(image.automaton, image.rows, vocabulary)
         self.automaton_at = self._lazy.automaton_at
         self._vocabulary = vocabulary
-        self._no_tokens: Int32Array = frozen(np.zeros(len(tokens.text_bitmask)), np.int32)
+        self._no_tokens = no_tokens(len(tokens.text_bitmask))
         self._bitmasks: dict[int, Int32Array] = {}
 
     def of(self, states: Int32Array, nodes: Int32Array) -> SparseMask:
@@ -90,19 +90,17 @@ class Masks:
         index, value = self._walk(states, nodes, walked)
         if not many:
             if not few and len(index) <= _FEW_WORDS_MAX:
-                return SparseMask.of_words(index, value, len(self._tokens.text_bitmask))
+                return SparseMask.of_words(self._no_tokens, index, value)
             many.append(_Part(self._no_tokens, _NO_IDS, _NO_IDS))
         if len(many) > 1 or not self._is_kept(many[0].base):
             return self._joined(many, few, index, value)
         part = many[0]
         return self._changed(part.base, part.fewer, _together([part.more, *few]), index, value)
 
-    def _walk(
-        self, states: Int32Array, nodes: Int32Array, walked: list[int]
-    ) -> tuple[npt.NDArray[np.intp], Int32Array]:
+    def _walk(self, states: Int32Array, nodes: Int32Array, walked: list[int]) -> tuple[Int32Array, Int32Array]:
         """The words of the tokens that go on from some of the entries."""
         if not walked:
-            return _NO_WORDS, _NO_IDS
+            return _NO_WORDS, _NO_WORDS
         if len(walked) < len(states):
             states, nodes = states[walked], nodes[walked]
         index, value, status = self._lazy.walk(states, nodes, self._stacks)
@@ -115,19 +113,17 @@ class Masks:
         base: Int32Array,
         fewer: Int32Array,
         more: Int32Array,
-        index: npt.NDArray[np.intp],
+        index: Int32Array,
         value: Int32Array,
     ) -> SparseMask:
         """``base`` without some tokens, with others, and with the bits of some words."""
         from shmcache.rows.entries import change_words
 
         room = walk_room(self._vocabulary.trie)
-        count = change_words(base, fewer, more, index.astype(np.int32), value, walk_room_handle(room))
-        return SparseMask(base, room.word_index[:count].astype(np.intp), room.word_value[:count].copy())
+        count = change_words(base, fewer, more, index, value, walk_room_handle(room))
+        return SparseMask.of_words(base, room.word_index[:count], room.word_value[:count].copy())
 
-    def _joined(
-        self, many: list[_Part], few: list[Int32Array], index: npt.NDArray[np.intp], value: Int32Array
-    ) -> SparseMask:
+    def _joined(self, many: list[_Part], few: list[Int32Array], index: Int32Array, value: Int32Array) -> SparseMask:
         """The same of several sets together."""
         text = self._tokens.text_bitmask
         mask = np.zeros(len(text), dtype=np.int32)

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shmcache.array_types import Int32Array as Int32Array
-from shmcache.array_types import Int64Array
-from shmcache.array_types import UInt8Array as UInt8Array
+from shmcache.array_types import Int32Array, Int64Array, UInt8Array
 from shmcache.automaton.grammar_automaton import GrammarAutomaton
 from shmcache.vocabulary.trie import Trie
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from typing import Protocol
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -122,9 +123,16 @@ class _FollowResolver:
         self._known_head = -1
         self._known = np.zeros(len(self._flat.blob) if rules else 0, dtype=np.uint8)
 
+    @cached_property
+    def _automaton_at(self) -> Any:
+        """The automaton as entries of kernels take it."""
+        from shmcache.rows.entries import handle
+
+        return handle(self._followed.arrays)
+
     def possible(self, state: int, rule: int, tokens: Int32Array) -> Int32Array:
         """Those of ``tokens`` that may be accepted behind ``rule``, which is in ``state``."""
-        from shmcache.rows.entries import handle, resolve_tokens
+        from shmcache.rows.entries import resolve_tokens
 
         if not len(tokens):
             return tokens
@@ -133,10 +141,9 @@ class _FollowResolver:
             self._known_head = head
             self._known.fill(0)
         verdicts = np.zeros(len(tokens), dtype=np.uint8)
-        arrays = handle(self._followed.arrays)
         while True:
             status = resolve_tokens(
-                arrays,
+                self._automaton_at,
                 self._stacks.handle,
                 self._flat.offsets,
                 self._flat.blob,

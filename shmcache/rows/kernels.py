@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from shmcache.array_types import Int32Array, UInt8Array
 from shmcache.limits import CONFIGURATION_ENTRIES_MAX
 from shmcache.rows.arrays import (
     ACCEPTED,
@@ -22,8 +23,6 @@ from shmcache.rows.arrays import (
     OK,
     OVERFLOWED,
     STACKS_FULL,
-    Int32Array,
-    UInt8Array,
 )
 
 

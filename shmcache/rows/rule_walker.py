@@ -6,6 +6,9 @@ know what follows a rule.
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -78,13 +81,20 @@ class RuleWalker:
             builder.set_row(at, number, builder.add_uncertain(self.trie.token_order[uncertain]))
         return builder.finish()
 
+    @cached_property
+    def _handles(self) -> tuple[Any, Any]:
+        """Automaton and trie as entries of kernels take them."""
+        from shmcache.rows.entries import handle
+
+        return handle(self._arrays), handle(self._trie_arrays)
+
     def _walk(self, state: int) -> tuple[Int32Array, Int32Array]:
         """Places in trie order of the tokens that ``state`` accepts, and of those that it leaves uncertain."""
-        from shmcache.rows.entries import handle, walk_trie
+        from shmcache.rows.entries import walk_trie
 
         room = walk_room(self.trie)
         states = np.array([state], dtype=np.int32)
-        arrays, trie = handle(self._arrays), handle(self._trie_arrays)
+        arrays, trie = self._handles
         while True:
             at_room = walk_room_handle(room)
             accepted, uncertain, status = walk_trie(

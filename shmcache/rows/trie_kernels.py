@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from shmcache.array_types import Int32Array, UInt8Array
 from shmcache.limits import CONFIGURATION_ENTRIES_MAX
 from shmcache.rows.arrays import (
     ACCEPTED,
@@ -24,8 +25,6 @@ from shmcache.rows.arrays import (
     UNCERTAIN,
     UNKNOWN,
     UNLIKE,
-    Int32Array,
-    UInt8Array,
 )
 from shmcache.rows.kernels import step
 

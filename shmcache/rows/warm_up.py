@@ -187,8 +187,6 @@ def _run_all() -> None:
     known = np.zeros(0, dtype=np.uint8)
     tokens = frozen([0], np.int32)
     entries.resolve_tokens(automaton_at, stacks.handle, offsets, blob, tokens, 0, 0, *fronts, known, verdicts)
-    # The words are none of anybody's, or those of a walk.
-    for value in (tokens, token):
-        entries.change_words(frozen([0], np.int32), tokens, tokens, token, value, room_at)
+    entries.change_words(frozen([0], np.int32), tokens, tokens, token, token, room_at)
     entries.open_level(automaton_at, stacks.handle, token, token, fronts[0])
     entries.advance(automaton_at, stacks.handle, token, token, blob, 0, 1, fronts[0])

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from shmcache import compile_regex
+from shmcache.array_types import Int32Array
 from shmcache.client import GrammarCache
-from shmcache.matcher.bitmask import Int32Array
 from shmcache.memory.names import Namespace, object_path
 from shmcache.memory.segments import list_segments
 from shmcache_tools.fleet import Course, FleetError, Plan, run_fleet

@@ -21,7 +21,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from shmcache.matcher.bitmask import BITS_PER_WORD, Int32Array, allocate_token_bitmask
+from shmcache.array_types import Int32Array
+from shmcache.matcher.bitmask import BITS_PER_WORD, allocate_token_bitmask
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 LIFE_SECONDS_MAX = 600

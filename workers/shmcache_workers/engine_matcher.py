@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from shmcache.array_types import Int32Array
 from shmcache.errors import LimitError
-from shmcache.matcher.bitmask import Int32Array
 from shmcache.matcher.compiled_grammar import CompiledGrammar
 from shmcache.matcher.matcher import GrammarMatcher
 

@@ -20,9 +20,10 @@ import numpy as np
 import numpy.typing as npt
 import transformers
 
+from shmcache.array_types import Int32Array
 from shmcache.compat.bitmask import forbid
 from shmcache.errors import UnsupportedError
-from shmcache.matcher.bitmask import Int32Array, allocate_token_bitmask
+from shmcache.matcher.bitmask import allocate_token_bitmask
 from shmcache.matcher.compiled_grammar import CompiledGrammar
 from shmcache.matcher.matcher import GrammarMatcher
 
