@@ -36,13 +36,14 @@ class Alphabet:
             start = point
         self.ranges = list(by_members.values())
         self.samples = [ranges[0][0] for ranges in self.ranges]
-        self._letters: dict[CodePoints, list[int]] = {code_points: [] for code_points in distinct}
+        letters = [0] * len(distinct)
         for letter, members in enumerate(by_members):
             while members:
                 lowest = members & -members
-                self._letters[distinct[lowest.bit_length() - 1]].append(letter)
+                letters[lowest.bit_length() - 1] |= 1 << letter
                 members ^= lowest
+        self._letters = dict(zip(distinct, letters, strict=True))
 
-    def letters(self, code_points: CodePoints) -> list[int]:
-        """The letters that make up ``code_points``, which must be one of the sets given."""
+    def letters(self, code_points: CodePoints) -> int:
+        """The letters that make up ``code_points``, which must be one of the sets given, as bits."""
         return self._letters[code_points]

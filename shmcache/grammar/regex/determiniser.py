@@ -15,13 +15,15 @@ a pattern, within repetitions too. Without assertions it is the usual subset con
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
+from operator import le
 
 from shmcache.grammar.regex.alphabet import Alphabet
 from shmcache.grammar.regex.nfa import Condition, ConditionalNfa
-from shmcache.grammar.regex.syntax import Ahead, Behind, Lookahead, Node
+from shmcache.grammar.regex.syntax import END_OF_TEXT, Ahead, Behind, Lookahead, Node
 from shmcache.limits import Budget
-from shmcache.regular.code_points import ANY, CodePoints
-from shmcache.regular.dfa import EMPTY_LANGUAGE, EMPTY_WORD, Dfa, Edge, merge_ranges, minimise, trim
+from shmcache.regular.code_points import ANY, CodePoints, Range
+from shmcache.regular.dfa import EMPTY_LANGUAGE, EMPTY_WORD, Dfa, Edge, minimise, trim
 from shmcache.regular.operations import complement
 
 Obligation = tuple[int, int]
@@ -136,23 +138,39 @@ def _universal_state(automaton: Dfa) -> int:
     return -1
 
 
+_Point = tuple[tuple[int, ...], int]
+"""(copies that a thread is in, the thread)."""
+
+Move = tuple[int, frozenset[int]]
+"""(letters as bits, threads that each of them leads to)."""
+
+
 class _Determiniser:
-    """One subset construction. Threads have numbers; what a thread becomes after a letter is computed once."""
+    """One subset construction. Threads have numbers; what a thread becomes after a letter is computed once.
+
+    Sets of letters are bits of an integer: most edges of a pattern are for many letters that lead to the same threads.
+    """
 
     def __init__(self, nfa: ConditionalNfa, assertions: _Assertions, budget: Budget) -> None:
         self._nfa = nfa
         self._assertions = assertions
         self._budget = budget
         self._alphabet = Alphabet(self._sets())
-        self._letters = [
-            [(letter, target) for code_points, target in edges for letter in self._alphabet.letters(code_points)]
-            for edges in nfa.reading
-        ]
         self._context_after = [assertions.context_after(sample) for sample in self._alphabet.samples]
+        self._letters_by_context: dict[int, int] = {}
+        for letter, context in enumerate(self._context_after):
+            self._letters_by_context[context] = self._letters_by_context.get(context, 0) | 1 << letter
+        self._ranges: dict[int, tuple[Range, ...]] = {}
+        # A thread that has met the end of the text does not go on, so of those that do none has that obligation.
+        self._looks_ahead = any(not isinstance(one, Behind) and one != END_OF_TEXT for one in nfa.conditions())
         self._threads: list[Thread] = []
         self._thread_numbers: dict[Thread, int] = {}
-        self._steps: dict[int, dict[int, frozenset[int]]] = {}
-        self._closures: dict[tuple[int, int], list[Thread]] = {}
+        self._points: list[_Point] = []  # by thread
+        self._groups: list[int] = []  # by thread: of those at its place with its obligations; -1 where it is alone
+        self._group_numbers: dict[tuple[int, Obligations], int] = {}
+        self._accepting: set[int] = set()  # threads where the text may end
+        self._moves: dict[int, list[Move]] = {}
+        self._closures: dict[tuple[int, int], frozenset[int]] = {}
         self._match_number = self._thread_number((nfa.ACCEPT, _NO_OBLIGATIONS)) if nfa.reading[nfa.ACCEPT] else -1
 
     def _sets(self) -> Iterable[CodePoints]:
@@ -167,43 +185,62 @@ class _Determiniser:
 
     def determinise(self, context: int) -> Dfa:
         """The minimal automaton of the words of the automaton when begun in ``context``."""
-        first = self._subset({self._thread_number(thread) for thread in self._closure(self._nfa.START, context)})
-        numbers = {first: 0}
-        subsets = [first]
+        subsets = [self._subset(self._closure(self._nfa.START, context))]
+        numbers = {subsets[0]: 0}
+        known: dict[frozenset[int], int] = {}  # by threads, those that do not matter included
         rows: list[list[Edge]] = []
         for subset in subsets:  # grows while it is walked
-            by_letter: dict[int, set[int]] = {}
-            for thread in subset:
-                for letter, targets in self._step(thread).items():
-                    by_letter.setdefault(letter, set()).update(targets)
-            row: list[Edge] = []
-            for letter, threads in by_letter.items():
-                successor = self._subset(threads)
-                number = numbers.get(successor)
+            letters_to: dict[int, int] = {}
+            for letters, threads in self._moves_of(subset[0]):
+                number = known.get(threads)
                 if number is None:
-                    self._budget.spend_states()
-                    number = numbers[successor] = len(subsets)
-                    subsets.append(successor)
-                row.extend((low, high, number) for low, high in self._alphabet.ranges[letter])
+                    successor = self._subset(threads)
+                    number = numbers.get(successor)
+                    if number is None:
+                        self._budget.spend_states()
+                        number = numbers[successor] = len(subsets)
+                        subsets.append(successor)
+                    known[threads] = number
+                letters_to[number] = letters_to.get(number, 0) | letters
+            row = [
+                (low, high, number) for number, letters in letters_to.items() for low, high in self._spelled(letters)
+            ]
             row.sort()
-            rows.append(list(merge_ranges(row)))
-            self._budget.spend_edges(len(subset) + len(row))
-        return minimise(trim(rows, [self._accepts(subset) for subset in subsets]), self._budget)
+            rows.append(row)
+            self._budget.spend_edges(len(subset[0]) + len(row))
+        return minimise(trim(rows, [accepts for _, accepts in subsets]), self._budget)
 
-    def _subset(self, threads: set[int]) -> frozenset[int]:
-        """The threads that matter: not those that count only when another of them counts anyway."""
-        if self._match_number in threads:
-            return frozenset((self._match_number,))
+    def _spelled(self, letters: int) -> tuple[Range, ...]:
+        """The characters of a set of letters."""
+        known = self._ranges.get(letters)
+        if known is None:
+            listed = (ranges for letter, ranges in enumerate(self._alphabet.ranges) if letters >> letter & 1)
+            known = self._ranges[letters] = CodePoints.from_ranges(chain.from_iterable(listed)).ranges
+        return known
+
+    def _moves_of(self, threads: frozenset[int]) -> list[Move]:
+        """What some threads become together: sets of letters that have none in common."""
         if len(threads) == 1:
-            return frozenset(threads)
-        kept = self._needed([self._threads[number] for number in threads])
-        return frozenset(self._thread_numbers[thread] for thread in kept)
+            (thread,) = threads
+            return self._moves_after(thread)
+        joined: list[Move] = []
+        for thread in threads:
+            for letters, targets in self._moves_after(thread):
+                _join(joined, letters, targets)
+        return joined
 
-    def _accepts(self, subset: frozenset[int]) -> bool:
-        threads = (self._threads[number] for number in subset)
-        return any(
-            state == self._nfa.ACCEPT and self._assertions.accept_end(obligations) for state, obligations in threads
-        )
+    def _subset(self, threads: frozenset[int]) -> tuple[frozenset[int], bool]:
+        """The threads that matter, and whether the text may end.
+
+        Threads that cannot go on matter for the latter only, and those not at all that count only when another counts.
+        """
+        if self._match_number in threads:
+            return frozenset((self._match_number,)), True
+        lasting = [thread for thread in threads if self._moves_after(thread)]
+        self._budget.spend_edges(len(threads))
+        if len(lasting) > 1:
+            lasting = self._needed(lasting)
+        return frozenset(lasting), not self._accepting.isdisjoint(threads)
 
     def _thread_number(self, thread: Thread) -> int:
         number = self._thread_numbers.get(thread)
@@ -211,25 +248,53 @@ class _Determiniser:
             self._budget.spend_edges()
             number = self._thread_numbers[thread] = len(self._threads)
             self._threads.append(thread)
+            state, obligations = thread
+            path, copies = self._nfa.place[state]
+            self._points.append((copies, number))
+            is_alone = not copies and not self._looks_ahead
+            group = -1 if is_alone else self._group_numbers.setdefault((path, obligations), len(self._group_numbers))
+            self._groups.append(group)
+            if state == self._nfa.ACCEPT and self._assertions.accept_end(obligations):
+                self._accepting.add(number)
         return number
 
-    def _step(self, thread: int) -> dict[int, frozenset[int]]:
-        """What the thread becomes: letter to threads."""
-        known = self._steps.get(thread)
+    def _moves_after(self, thread: int) -> list[Move]:
+        """What the thread becomes."""
+        known = self._moves.get(thread)
         if known is None:
             state, obligations = self._threads[thread]
-            after: dict[int, set[int]] = {}
-            for letter, target in self._letters[state]:
-                left = self._assertions.advance(obligations, self._alphabet.samples[letter])
-                if left is None:
-                    continue
-                for successor, gained in self._closure(target, self._context_after[letter]):
-                    after.setdefault(letter, set()).add(self._thread_number((successor, left | gained)))
-            self._budget.spend_edges(len(self._letters[state]))
-            known = self._steps[thread] = {letter: frozenset(threads) for letter, threads in after.items()}
+            known = []
+            for code_points, target in self._nfa.reading[state]:
+                letters = self._alphabet.letters(code_points)
+                self._budget.spend_edges(1 + letters.bit_count() * len(obligations))
+                for context, letters_before in self._letters_by_context.items():
+                    closure = self._closure(target, context)
+                    if closure and letters & letters_before:
+                        for some, left in self._left(obligations, letters & letters_before):
+                            _join(known, some, self._obliged(closure, left))
+            self._moves[thread] = known
         return known
 
-    def _closure(self, state: int, context: int) -> list[Thread]:
+    def _obliged(self, threads: frozenset[int], more: Obligations) -> frozenset[int]:
+        """The threads with further obligations."""
+        if not more:
+            return threads
+        listed = (self._threads[thread] for thread in threads)
+        return frozenset([self._thread_number((state, obligations | more)) for state, obligations in listed])
+
+    def _left(self, obligations: Obligations, letters: int) -> list[tuple[int, Obligations]]:
+        """Sets of the letters, and what is still to be fulfilled behind each; not those where something cannot be."""
+        if not obligations:
+            return [(letters, obligations)]
+        by_left: dict[Obligations, int] = {}
+        for letter, sample in enumerate(self._alphabet.samples):
+            if letters >> letter & 1:
+                left = self._assertions.advance(obligations, sample)
+                if left is not None:
+                    by_left[left] = by_left.get(left, 0) | 1 << letter
+        return [(some, left) for left, some in by_left.items()]
+
+    def _closure(self, state: int, context: int) -> frozenset[int]:
         """The threads that ``state`` becomes in ``context`` without reading: those that can read on, or accept."""
         known = self._closures.get((state, context))
         if known is None:
@@ -243,31 +308,44 @@ class _Determiniser:
                     if grown is not None and (target, grown) not in seen:
                         seen.add((target, grown))
                         pending.append((target, grown))
-            lasting = [thread for thread in seen if self._nfa.reading[thread[0]] or thread[0] == self._nfa.ACCEPT]
-            known = self._closures[(state, context)] = self._needed(lasting)
+            lasting = [self._thread_number(thread) for thread in seen if thread[0] in self._nfa.lasting]
+            known = self._closures[(state, context)] = frozenset(self._needed(lasting))
         return known
 
-    def _needed(self, threads: list[Thread]) -> list[Thread]:
+    def _needed(self, threads: list[int]) -> list[int]:
         """The threads without those that count only when another one counts too.
 
         That other one is at the same place of the pattern, in no later copies of what is repeated there, and has no
         obligations besides.
         """
-        by_path: dict[int, list[tuple[tuple[int, ...], Obligations, int]]] = {}
-        for state, obligations in threads:
-            path, copies = self._nfa.place[state]
-            by_path.setdefault(path, []).append((copies, obligations, state))
-        kept: list[Thread] = []
+        kept: list[int] = []
+        by_group: dict[int, list[_Point]] = {}
+        for thread in threads:
+            group = self._groups[thread]
+            if group < 0:
+                kept.append(thread)
+            else:
+                by_group.setdefault(group, []).append(self._points[thread])
+        for group, points in by_group.items():
+            if len(points) > 1:
+                by_group[group] = _front(points, self._budget)
+        if self._looks_ahead and len(by_group) > 1:
+            self._drop_obliged(by_group)
+        return kept + [thread for points in by_group.values() for _, thread in points]
+
+    def _drop_obliged(self, by_group: dict[int, list[_Point]]) -> None:
+        """Drops threads that others at the same place cover, which have fewer obligations."""
+        by_path: dict[int, list[tuple[Obligations, int]]] = {}
+        for group, ((_, thread), *_) in by_group.items():
+            state, obligations = self._threads[thread]
+            by_path.setdefault(self._nfa.place[state][0], []).append((obligations, group))
         for listed in by_path.values():
-            if len(listed) > 1:
-                listed.sort(key=lambda one: (sum(one[0]), len(one[1])))
-            least: list[tuple[tuple[int, ...], Obligations]] = []
-            for copies, obligations, state in listed:
-                self._budget.spend_edges(len(least))
-                if not any(_covers(one, copies) and less <= obligations for one, less in least):
-                    least.append((copies, obligations))
-                    kept.append((state, obligations))
-        return kept
+            for more, group in listed:
+                for less, other in listed:
+                    if less < more:
+                        rivals, points = by_group[other], by_group[group]
+                        self._budget.spend_edges(len(rivals) * len(points))
+                        by_group[group] = [one for one in points if not any(_covers(rival, one) for rival in rivals)]
 
     def _pass(self, condition: Condition | None, obligations: Obligations, context: int) -> Obligations | None:
         """The obligations of a thread that has passed the condition, or None when it cannot."""
@@ -287,6 +365,39 @@ def _labels(automaton: Dfa) -> Iterable[CodePoints]:
             yield CodePoints.from_ranges(ranges)
 
 
-def _covers(copies: tuple[int, ...], others: tuple[int, ...]) -> bool:
-    """Whether what is in these copies can do whatever is possible in the others."""
-    return copies == others or all(one <= other for one, other in zip(copies, others, strict=True))
+def _join(moves: list[Move], letters: int, targets: frozenset[int]) -> None:
+    """Adds a move to some that have no letters in common, so that these still have none."""
+    for at in range(len(moves)):
+        known, others = moves[at]
+        common = known & letters
+        if not common:
+            continue
+        if common != known:
+            moves[at] = known ^ common, others
+            moves.append((common, others | targets))
+        else:
+            moves[at] = known, others | targets
+        letters ^= common
+        if not letters:
+            return
+    moves.append((letters, targets))
+
+
+def _front(points: list[_Point], budget: Budget) -> list[_Point]:
+    """The points that no other one covers."""
+    if len(points[0][0]) == 1:
+        return [min(points)]
+    points.sort()  # behind all that may cover them
+    front = points[:1]
+    for point in points[1:]:
+        # By two numbers, the one that came last has the least second number of all so far.
+        candidates = front[-1:] if len(point[0]) == 2 else front
+        budget.spend_edges(len(candidates))
+        if not any(_covers(one, point) for one in candidates):
+            front.append(point)
+    return front
+
+
+def _covers(one: _Point, other: _Point) -> bool:
+    """Whether the one thread can do whatever the other can, being in no later copies."""
+    return all(map(le, one[0], other[0]))
