@@ -137,7 +137,8 @@ def test_the_counters() -> None:
 def test_the_sizes_of_the_segments() -> None:
     for row in CONTROL["Index"][0]:
         homes, *stated = map(int, row)
-        assert stated == [layout.slot_count(homes), layout.records_start(homes), layout.control_size_bytes(homes)]
+        starts = [layout.records_start(homes), layout.hints_start(homes)]
+        assert stated == [layout.slot_count(homes), *starts, layout.control_size_bytes(homes)]
     for row in RECENCY["Arrays"][1]:
         homes, clients, *stated = map(int, row)
         size_bytes = layout.recency_size_bytes(homes, clients)
@@ -151,7 +152,7 @@ def test_the_checksum_of_words() -> None:
 
 def test_the_header_of_a_data_segment() -> None:
     rows, constants = SEGMENT["Data segment"]
-    header = segments.SegmentHeader(1, 2, 3, 4, bytes(range(32)), 5, 6)
+    header = segments.SegmentHeader(1, 2, 3, 4, bytes(range(32)), 5, 6, bytes(range(32, 64)))
     data = header.to_bytes()
     values: dict[str, Any] = {}
     end = 0

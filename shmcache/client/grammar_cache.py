@@ -8,16 +8,17 @@ from __future__ import annotations
 import logging
 import os
 import weakref
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from shmcache.client.attachment import Attachment
 from shmcache.client.host import FETCH_SECONDS_MAX, Host
 from shmcache.client.link import LinkClosedError, ReplyTimeoutError
 from shmcache.client.local_table import Held, LocalTable
 from shmcache.client.manager_access import ManagerAccess
 from shmcache.client.single_flight import SingleFlight
 from shmcache.errors import ManagerUnavailable
-from shmcache.grammar.key import Source
+from shmcache.grammar.key import Options, Source, text_digest
 from shmcache.manager.client_messages import Clear, Cleared, Refused, Status, StatusReply
 from shmcache.manager.fields import WireError
 from shmcache.manager.wire import expect
@@ -27,7 +28,7 @@ from shmcache.memory.statistics import statistics
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 RAW_TEXT_LENGTH_MAX = 1 << 16
-"""Characters of a source that is remembered as it was written; longer ones are found by their key only."""
+"""Characters of a source that is remembered as it was written; longer ones are by a digest."""
 
 CLEAR_SECONDS_MAX = 10.0
 
@@ -86,26 +87,41 @@ class GrammarCache:
 
         The options are those of :func:`shmcache.compile_json_schema`.
         """
+        is_text = type(schema) is str and (separators is None or type(separators) is tuple)
         raw: Hashable = None
-        if type(schema) is str and (separators is None or type(separators) is tuple):
+        if is_text and len(schema) <= RAW_TEXT_LENGTH_MAX:
             options = (any_whitespace, indent, separators, strict_mode, max_whitespace_cnt, on_unsupported)
             raw = (schema, *options, canonical_numbers, any_order)
             held = self._table.find(raw, self._access.attachment)
             if held is not None:
                 return held.grammar
-        source = Source.json_schema(
-            schema,
-            any_whitespace=any_whitespace,
-            indent=indent,
-            separators=separators,
-            strict_mode=strict_mode,
-            max_whitespace_cnt=max_whitespace_cnt,
-            canonical_numbers=canonical_numbers,
-            on_unsupported=on_unsupported,
-            any_order=any_order,
+
+        def source() -> Source:
+            return Source.json_schema(
+                schema,
+                any_whitespace=any_whitespace,
+                indent=indent,
+                separators=separators,
+                strict_mode=strict_mode,
+                max_whitespace_cnt=max_whitespace_cnt,
+                canonical_numbers=canonical_numbers,
+                on_unsupported=on_unsupported,
+                any_order=any_order,
+            )
+
+        if not is_text:
+            return self._compile(source(), raw, timeout)
+        named: Options = (
+            ("any_order", any_order),
+            ("any_whitespace", any_whitespace),
+            ("canonical_numbers", canonical_numbers),
+            ("indent", indent),
+            ("max_whitespace_cnt", max_whitespace_cnt),
+            ("on_unsupported", on_unsupported),
+            ("separators", separators),
+            ("strict_mode", strict_mode),
         )
-        is_short = type(schema) is str and len(schema) <= RAW_TEXT_LENGTH_MAX
-        return self._compile(source, raw if is_short else None, timeout)
+        return self._compile_text("json_schema", schema, named, source, raw, timeout)
 
     def compile_grammar(self, ebnf: str, root_rule_name: str = "root", timeout: float | None = None) -> CompiledGrammar:
         """Compiles an EBNF grammar."""
@@ -134,7 +150,8 @@ class GrammarCache:
         held = self._table.find(("structural_tag", tag), self._access.attachment)
         if held is not None:
             return held.grammar
-        return self._compile(Source.structural_tag(tag), _raw_name("structural_tag", tag), timeout)
+        raw = _raw_name("structural_tag", tag)
+        return self._compile_text("structural_tag", tag, (), lambda: Source.structural_tag(tag), raw, timeout)
 
     def compile_builtin_json_grammar(self, timeout: float | None = None) -> CompiledGrammar:
         """Compiles the grammar of any JSON value."""
@@ -206,26 +223,54 @@ class GrammarCache:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _compile(self, source: Source, raw: Hashable, timeout: float | None) -> CompiledGrammar:
-        """The grammar of a source that was not found under its raw name: by key, on the host, or compiled."""
+    def _compile_text(
+        self,
+        kind: str,
+        text: str,
+        options: Options,
+        make_source: Callable[[], Source],
+        raw: Hashable,
+        timeout: float | None,
+    ) -> CompiledGrammar:
+        """The grammar of a JSON text that was not found under its raw name: by its digest, or as its source's."""
+        digest = text_digest(kind, text, options, self._vocabulary.fingerprint)
+        if digest is None:
+            return self._compile(make_source(), None, timeout)
+        attachment = self._attached()
+        held = self._table.find(digest, attachment) if raw is None else None
+        if held is not None:
+            return held.grammar
+        name = digest if raw is None else raw
+        held = self._host.find_text(digest, lambda key: self._table.find(key, attachment))
+        if held is None:
+            return self._compile(make_source(), name, timeout)
+        return self._keep(held, name)
+
+    def _attached(self) -> Attachment:
+        """The attachment, with nothing held of an older one or an older generation."""
         if self._is_closed:
             raise ValueError("this cache is closed")
-        key = source.key(self._vocabulary.fingerprint)
         attachment = self._access.attach()
         if self._valid != (attachment, attachment.generation):
             self._let_go()
+        return attachment
+
+    def _compile(self, source: Source, raw: Hashable, timeout: float | None) -> CompiledGrammar:
+        """The grammar of a source that was not found under its raw name: by key, on the host, or compiled."""
+        attachment = self._attached()
+        key = source.key(self._vocabulary.fingerprint)
         held = self._table.find(key, attachment)
         if held is None:
-            held = self._host.find(key)
-            if held is not None:
-                held.attachment.note_hit(held.slot)
-            else:
-                held = self._flights.run(
-                    (attachment, attachment.generation, key, timeout),
-                    lambda: self._compile_once(source, key, timeout),
-                    attachment.note_coalesced,
-                )
-        for name in (key, raw):
+            held = self._host.find(key) or self._flights.run(
+                (attachment, attachment.generation, key, timeout),
+                lambda: self._compile_once(source, key, timeout),
+                attachment.note_coalesced,
+            )
+        return self._keep(held, raw)
+
+    def _keep(self, held: Held, raw: Hashable) -> CompiledGrammar:
+        """Has the grammar found in this process from here on, under its key and the name of the request."""
+        for name in (held.grammar.key, raw):
             if name is not None:
                 self._table.put(name, held, self._access.attachment)
         return held.grammar

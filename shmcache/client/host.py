@@ -10,6 +10,7 @@ import contextlib
 import logging
 import time
 import weakref
+from collections.abc import Callable
 
 from shmcache import private, settings
 from shmcache.client.attachment import Attachment
@@ -64,22 +65,45 @@ class Host:
         vocabulary.look_for_trie(lambda: find() if (find := shared_trie()) is not None else None)
 
     def find(self, key: bytes) -> Held | None:
-        """The grammar of that key if the host has it: without a call, or where that does not work by ``fetch``."""
+        """The grammar of that key if the host has it: without a call, or where that does not work by ``fetch``.
+
+        The hit is counted and noted as a use.
+        """
         attachment = self._access.attach()
         shared = attachment.shared
         if shared is None:
             return None
-        if not shared.lock_free:
-            return self._fetch(key)
-        found = shared.open_entry(key)
+        if shared.lock_free:
+            return self._opened(shared.open_entry(key), attachment)
+        held = self._fetch(key)
+        if held is not None:
+            held.attachment.note_hit(held.slot)
+        return held
+
+    def find_text(self, text_digest: bytes, find_held: Callable[[bytes], Held | None]) -> Held | None:
+        """The grammar that was made of the text with that digest, if the host has it and a hint leads to it.
+
+        ``find_held`` is asked first for what this process holds under the grammar's key.
+        """
+        attachment = self._access.attach()
+        shared = attachment.shared
+        if shared is None or not shared.lock_free:
+            return None
+        found = shared.open_text(text_digest)
+        held = None if found is None else find_held(found[0].key)
+        return held or self._opened(found, attachment)
+
+    def _opened(self, found: tuple[Entry, Mapping] | None, attachment: Attachment) -> Held | None:
         if found is None:
             return None
         entry, mapping = found
         try:
-            return self._hold(mapping, attachment, entry.generation, entry)
+            held = self._hold(mapping, attachment, entry.generation, entry)
         except SegmentError as error:
-            self._report_damage(key, error)
+            self._report_damage(entry.key, error)
             return None
+        attachment.note_hit(entry.slot)
+        return held
 
     def compile(self, source: Source, key: bytes, timeout: float | None) -> Held:
         """The grammar of ``source``, compiled by the manager's workers or, where that cannot be, here.

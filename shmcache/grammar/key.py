@@ -4,14 +4,16 @@ Owns :class:`Source` and the digest under which everything else finds a grammar.
 nor anything of automata: the hit path of every client runs through here, so the imports are light.
 
 Two sources have one key when they are sure to give one grammar; :mod:`shmcache.grammar.canonical_json` says how the
-text of a schema is written for that.
+text of a schema is written for that. Where that takes longer than all else of a hit, a text has a digest of its own
+beside the key, for which it need not be read.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +28,14 @@ if TYPE_CHECKING:
     from shmcache.limits import Budget
 
 ENGINE_VERSION = 3
-"""Part of every key. Raised whenever the same source may compile to another image than before."""
+"""Part of every key. Raised whenever the same source may compile to another image than before, or have another key."""
 
 KINDS = ("json_schema", "ebnf", "regex", "structural_tag", "builtin_json")
 
 OptionValue = str | int | bool | None | tuple[str, ...]
+Options = tuple[tuple[str, OptionValue], ...]
+
+_PYTHON = sys.version_info[:3]
 
 # What may mean other characters with another version of Unicode: properties, and letters regardless of case; in an EBNF
 # text the macro Regex, in whose string either may be escaped.
@@ -41,13 +46,17 @@ _OF_UNICODE_DATA = re.compile(r"\\[pP]|\(\?[a-z]*i|Regex")
 class Source:
     """A source: ``kind`` (one of :data:`KINDS`), its canonical ``text``, and its ``options``, sorted by name.
 
+    ``written`` is the JSON text that the canonical one was made of, empty where it was made of something else. It goes
+    with the source to whoever compiles it, who gives the compiled grammar its :meth:`text_digest`.
+
     Made by the constructors below, which check and canonicalise; they raise :class:`SourceError` for malformed input
     and :class:`LimitError` for input too large or too deep.
     """
 
     kind: str
     text: str
-    options: tuple[tuple[str, OptionValue], ...] = ()
+    options: Options = ()
+    written: str = field(default="", compare=False, repr=False)
 
     @staticmethod
     def json_schema(
@@ -63,14 +72,16 @@ class Source:
         any_order: bool = False,
     ) -> Source:
         """A JSON Schema: its text, the parsed document, or a class with ``model_json_schema`` (a pydantic model)."""
+        written = ""
         if isinstance(schema, str):
+            written = schema
             schema = parse_json(schema)
         elif not isinstance(schema, (dict, bool)):
             make_schema = getattr(schema, "model_json_schema", None)
             if make_schema is None:
                 raise SourceError(f"a JSON Schema cannot be read from a Python {type(schema).__name__}")
             schema = make_schema()
-        options: tuple[tuple[str, OptionValue], ...] = (
+        options: Options = (
             ("any_order", bool(any_order)),
             ("any_whitespace", bool(any_whitespace)),
             ("canonical_numbers", bool(canonical_numbers)),
@@ -80,7 +91,7 @@ class Source:
             ("separators", _checked_separators(separators)),
             ("strict_mode", bool(strict_mode)),
         )
-        return Source("json_schema", canonical_json(schema, SCHEMA), options)
+        return Source("json_schema", canonical_json(schema, SCHEMA), options, written)
 
     @staticmethod
     def ebnf(text: str, root_rule_name: str = "root") -> Source:
@@ -98,7 +109,8 @@ class Source:
 
         With ``triggers``, ``tag`` is the list of tags of the older interface.
         """
-        return Source("structural_tag", canonical_json(plain_tag(tag, triggers), TAG))
+        written = tag if isinstance(tag, str) and triggers is None else ""
+        return Source("structural_tag", canonical_json(plain_tag(tag, triggers), TAG), (), written)
 
     @staticmethod
     def builtin_json() -> Source:
@@ -114,6 +126,16 @@ class Source:
         digest.update(_utf8(self.text))
         return digest.digest()
 
+    def text_digest(self, vocabulary_fingerprint: bytes) -> bytes | None:
+        """:func:`text_digest` of the text that this source was made of, None where it was made of something else."""
+        if not self.written:
+            return None
+        return text_digest(self.kind, self.written, self.options, vocabulary_fingerprint)
+
+    def canonical(self) -> Source:
+        """The same, as if it were made of its canonical text."""
+        return Source(self.kind, self.text, self.options)
+
     def _unicode_version(self) -> str | None:
         """The version of this Python's Unicode data, where the grammar may depend on it; other Pythons have others."""
         if (self.kind == "ebnf" and "Regex" not in self.text) or not _OF_UNICODE_DATA.search(self.text):
@@ -123,16 +145,20 @@ class Source:
         return unicodedata.unidata_version
 
     def to_bytes(self) -> bytes:
-        """The source as msgpack; :meth:`from_bytes` restores it."""
+        """The source as msgpack; :meth:`from_bytes` restores it. A text goes as it was written, where it was."""
         import msgpack
 
         _utf8(self.text)
-        data: bytes = msgpack.packb({"kind": self.kind, "text": self.text, "options": self.options})
+        name, text = ("written", self.written) if self.written else ("text", self.text)
+        data: bytes = msgpack.packb({"kind": self.kind, name: text, "options": self.options})
         return data
 
     @staticmethod
     def from_bytes(data: bytes | bytearray | memoryview) -> Source:
-        """The source that :meth:`to_bytes` wrote. Raises :class:`SourceError` when the bytes are anything else."""
+        """The source that :meth:`to_bytes` wrote. Raises :class:`SourceError` when the bytes are anything else.
+
+        A text as it was written is read and made canonical here, so that it need not be taken on trust.
+        """
         import msgpack
 
         if len(data) > SOURCE_BYTES_MAX + (1 << 16):
@@ -141,12 +167,15 @@ class Source:
             plain = msgpack.unpackb(data, use_list=False)
         except (ValueError, msgpack.UnpackException) as error:
             raise SourceError(f"not a source: {error}") from None
-        if not isinstance(plain, dict) or plain.keys() != {"kind", "text", "options"}:
+        if not isinstance(plain, dict) or plain.keys() - {"text", "written"} != {"kind", "options"} or len(plain) != 3:
             raise SourceError("not a source: its fields are not kind, text and options")
-        kind, text, options = plain["kind"], plain["text"], plain["options"]
-        if kind not in KINDS or not isinstance(text, str) or not _are_options(options):
+        kind, text, options = plain["kind"], plain.get("text"), plain["options"]
+        written = plain.get("written", "")
+        if kind not in KINDS or not isinstance(text, str | None) or not _are_options(options):
             raise SourceError("not a source: a field has the wrong type")
-        return Source(kind, text, options)
+        if text is not None:
+            return Source(kind, text, options)
+        return _of_written(kind, written, options)
 
     def grammar(self, budget: Budget) -> Grammar:
         """The rules this source stands for. Raises the errors of its front end."""
@@ -170,6 +199,34 @@ class Source:
         from shmcache.grammar.structural_tag.writer import structural_tag_grammar
 
         return structural_tag_grammar(parse_json(self.text), budget)
+
+
+def text_digest(kind: str, text: str, options: Options, vocabulary_fingerprint: bytes) -> bytes | None:
+    """32 bytes that say which grammar a JSON text stands for as it is written; None for one that has no UTF-8.
+
+    A second, cheaper key: the same text with the same options always has the same key, in the same version of Python.
+    ``options`` are those of :class:`Source`; any others than it would have are those of no source.
+    """
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        return None
+    digest = blake2b(digest_size=32, person=b"shmcache text")
+    head = repr((ENGINE_VERSION, _PYTHON, kind, options, vocabulary_fingerprint)).encode()
+    digest.update(len(head).to_bytes(8, "little") + head)
+    digest.update(data)
+    return digest.digest()
+
+
+def _of_written(kind: str, written: Any, options: Any) -> Source:
+    if isinstance(written, str) and kind == "structural_tag" and options == ():
+        return Source.structural_tag(written)
+    if isinstance(written, str) and kind == "json_schema":
+        try:
+            return Source.json_schema(written, **dict(options))
+        except TypeError as error:
+            raise SourceError(f"not a source: {error}") from None
+    raise SourceError("not a source: it is not made of a JSON text")
 
 
 def _utf8(text: str) -> bytes:

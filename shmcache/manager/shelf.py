@@ -19,12 +19,13 @@ from shmcache.manager import effects as fx
 from shmcache.manager import events as ev
 from shmcache.manager.entries import Entry
 from shmcache.memory.control import ControlWriter
+from shmcache.memory.hints import Hints
 from shmcache.memory.index import IndexWriter
 from shmcache.memory.layout import WINDOW_SLOTS, SlotState, Tier
 from shmcache.memory.lease import is_unused
 from shmcache.memory.names import Namespace
 from shmcache.memory.recency import Recency, now_ns
-from shmcache.memory.segments import charged_bytes, open_segment, read_header, unlink_segment
+from shmcache.memory.segments import NO_TEXT, charged_bytes, open_segment, read_header, unlink_segment
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +62,9 @@ class Shelf:
         self.index = index
         self.recency = recency
         self._leases_work = leases_work
+        self._hints = Hints(control)
         self._slots = {entry.serial: entry.slot for entry in index.entries()}
+        self._text_digests: dict[int, bytes] = {}
         self._unlinked: dict[int, int] = {}
 
     def name(self, serial: int) -> str:
@@ -88,6 +91,9 @@ class Shelf:
                 figures = {"charged_bytes": charged, "payload_bytes": payload_bytes}
                 published = self.index.publish(slot, **figures, cost_us=cost_us)
                 assert published is not None, "core and index disagree about the fence"
+                text_digest = self._text_digests.pop(serial, None)
+                if text_digest is not None:
+                    self._hints.place(text_digest, slot, self._is_in_use)
             case fx.RetireSlot(serial):
                 self._retire(serial)
                 return ev.Probed(serial, self.probe(serial))
@@ -116,7 +122,15 @@ class Shelf:
         if entry is not None and entry.state is not SlotState.ZOMBIE:
             self.index.retire(slot)
 
+    def _is_in_use(self, slot: int) -> bool:
+        """Whether a look-up finds what lies in that slot."""
+        entry = self.index.entry(slot)
+        if entry is None or entry.state is not SlotState.READY:
+            return False
+        return entry.is_valid_in(self.control.generation)
+
     def _free(self, serial: int) -> None:
+        self._text_digests.pop(serial, None)
         unlink_segment(self.name(serial))
         descriptor = self._unlinked.pop(serial, None)
         if descriptor is not None:
@@ -203,6 +217,8 @@ class Shelf:
             entry = None if slot is None else self.index.entry(slot)
             is_sound = found == (self.control.instance, serial, tier, key, payload_bytes)
             is_sound = is_sound and (entry is None or entry.generation == header.generation)
+            if is_sound and entry is not None and header.text_digest != NO_TEXT:
+                self._text_digests[serial] = header.text_digest
         except SegmentError as error:
             _log.warning("a worker committed %s, which is not a segment: %s", self.name(serial), error)
             is_sound = False

@@ -59,12 +59,16 @@ class IndexReader:
             if (
                 record is not None
                 and record[layout.RECORD_KEY : layout.RECORD_KEY + 4] == wanted
-                and record[layout.RECORD_STATE] == _READY
-                and (record[layout.RECORD_TIER] == _VOCABULARY or record[layout.RECORD_GENERATION] == generation)
-                and record[layout.RECORD_TIER] in _TIERS
+                and _is_hit(record, generation)
             ):
                 return _entry(slot, record)
         return None
+
+    def ready_in(self, slot: int) -> Entry | None:
+        """The valid READY entry of a slot, whichever it is, or None. Follow up as after :meth:`look_up`."""
+        generation = self._words[layout.GENERATION]
+        record = self._copy(slot)
+        return _entry(slot, record) if record is not None and _is_hit(record, generation) else None
 
     def is_unchanged(self, entry: Entry) -> bool:
         """Whether the entry is still the one that was looked up, and its generation still valid."""
@@ -266,6 +270,13 @@ class IndexWriter(IndexReader):
 def fingerprint_of(key: bytes) -> int:
     """The word that stands for a key in the fingerprint array; never 0."""
     return key_to_words(key)[0] or 1
+
+
+def _is_hit(record: list[int], generation: int) -> bool:
+    """Whether a look-up in that generation may find it."""
+    tier = record[layout.RECORD_TIER]
+    is_valid = tier == _VOCABULARY or record[layout.RECORD_GENERATION] == generation
+    return record[layout.RECORD_STATE] == _READY and is_valid and tier in _TIERS
 
 
 def _entry(slot: int, record: list[int]) -> Entry:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-CONTROL_LAYOUT_VERSION = 2
+CONTROL_LAYOUT_VERSION = 3
 CONTROL_MAGIC = int.from_bytes(b"shmcCTL\0", "little")
 RECENCY_MAGIC = int.from_bytes(b"shmcRDR\0", "little")
 WORD_MASK = (1 << 64) - 1
@@ -92,6 +92,12 @@ RECORD_CHECKSUM = 13
 WINDOW_SLOTS = 64
 """A key's entry lies in one of this many slots from its home; that is the bound on every probe."""
 
+HINTS_PER_GROUP = 8
+"""Words of the hints among which that of one text is: a cache line."""
+
+HINT_SLOT_MASK = (1 << 24) - 1
+"""A hint is a slot in these bits, and in the others those of the first word of a text's digest; 0 is none."""
+
 DEFAULT_HOME_COUNT = 16_384
 """Homes of a new index: twice the 8,192 entries that it is made for, so that windows hardly ever fill up."""
 
@@ -150,9 +156,19 @@ def records_start(home_count: int) -> int:
     return (FINGERPRINTS + slot_count(home_count) + 15) & ~15
 
 
+def hints_start(home_count: int) -> int:
+    """First of the hints, behind the last record, on a cache line of its own."""
+    return records_start(home_count) + RECORD_WORDS * slot_count(home_count)
+
+
+def hint_group_count(home_count: int) -> int:
+    """Groups of hints: about as many hints as homes."""
+    return -(-home_count // HINTS_PER_GROUP)
+
+
 def control_size_bytes(home_count: int) -> int:
     """Size of a control segment, in bytes, whole pages."""
-    return (8 * (records_start(home_count) + RECORD_WORDS * slot_count(home_count)) + 4095) & ~4095
+    return (8 * (hints_start(home_count) + HINTS_PER_GROUP * hint_group_count(home_count)) + 4095) & ~4095
 
 
 def uses_start(home_count: int) -> int:

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from shmcache.errors import SegmentError
 from shmcache.memory.account import Entry
 from shmcache.memory.control import ControlReader, open_control_reader
+from shmcache.memory.hints import Hints
 from shmcache.memory.index import IndexReader
 from shmcache.memory.names import Namespace
 from shmcache.memory.segments import Mapping, map_segment
@@ -35,6 +36,7 @@ class SharedCache:
         self.namespace = namespace
         self.control = control
         self.index = IndexReader(control)
+        self.hints = Hints(control)
         self.lock_free = lock_free
         self._mappings: OrderedDict[int, Mapping] = OrderedDict()
 
@@ -52,6 +54,20 @@ class SharedCache:
         if mapping is None or not self.index.is_unchanged(entry):
             return None
         return entry, mapping
+
+    def open_text(self, text_digest: bytes) -> tuple[Entry, Mapping] | None:
+        """The same of the entry that was made of the text with that digest, if a hint leads to it."""
+        for slot in self.hints.slots(text_digest):
+            entry = self.index.ready_in(slot)
+            mapping = None if entry is None else self.map_entry(entry)
+            if (
+                entry is not None
+                and mapping is not None
+                and mapping.header.text_digest == text_digest
+                and self.index.is_unchanged(entry)
+            ):
+                return entry, mapping
+        return None
 
     def map_entry(self, entry: Entry) -> Mapping | None:
         """The mapping of an entry's segment; None when that is gone or not that entry's."""

@@ -34,17 +34,24 @@ from shmcache.memory.objects import (
 from shmcache.memory.words import KEY_BYTES
 
 SEGMENT_MAGIC = b"shmcSEG\0"
-SEGMENT_LAYOUT_VERSION = 1
+SEGMENT_LAYOUT_VERSION = 2
 HEADER_BYTES = 128
 SEGMENT_BYTES_MAX = 1 << 32
 
-_HEADER = struct.Struct("<8sIIQQQQ32sII")
-"""Magic, layout version, tier, instance, serial, generation, payload length, key, payload checksum, header checksum."""
+_HEADER = struct.Struct("<8sIIQQQQ32s32sII")
+"""Magic, layout version, tier, instance, serial, generation, payload length, key, text digest, and the checksums of
+payload and header."""
+
+NO_TEXT = bytes(KEY_BYTES)
+"""The text digest of a segment whose payload was not made of a text as somebody wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentHeader:
-    """What a segment says about itself. ``payload_checksum`` is the CRC-32 of the payload."""
+    """What a segment says about itself. ``payload_checksum`` is the CRC-32 of the payload.
+
+    ``text_digest`` is that of the text of which the payload was made, as its user wrote it: a second key.
+    """
 
     tier: int
     instance: int
@@ -53,6 +60,7 @@ class SegmentHeader:
     key: bytes
     payload_bytes: int
     payload_checksum: int
+    text_digest: bytes = NO_TEXT
 
     def to_bytes(self) -> bytes:
         """The 128 bytes at the start of the segment."""
@@ -65,6 +73,7 @@ class SegmentHeader:
             self.generation,
             self.payload_bytes,
             self.key,
+            self.text_digest,
             self.payload_checksum,
         )
         unsigned = _HEADER.pack(*fields, 0)
@@ -76,14 +85,15 @@ class SegmentHeader:
         if len(data) < HEADER_BYTES:
             raise SegmentError(f"a segment has at least {HEADER_BYTES} bytes, not {len(data)}")
         fields = _HEADER.unpack_from(data)
-        magic, layout_version, tier, instance, serial, generation, payload_bytes, key, payload_checksum, own = fields
+        magic, layout_version, tier, instance, serial, generation, payload_bytes, key, text_digest, *sums = fields
+        payload_checksum, own = sums
         if magic != SEGMENT_MAGIC:
             raise SegmentError("not a shmcache segment")
         if layout_version != SEGMENT_LAYOUT_VERSION:
             raise SegmentError(f"segment layout {layout_version}, ours is {SEGMENT_LAYOUT_VERSION}")
         if own != zlib.crc32(_HEADER.pack(*fields[:-1], 0)):
             raise SegmentError("the segment header is damaged")
-        return cls(tier, instance, serial, generation, key, payload_bytes, payload_checksum)
+        return cls(tier, instance, serial, generation, key, payload_bytes, payload_checksum, text_digest)
 
     def is_of(self, entry: Entry, instance: int) -> bool:
         """Whether this is the segment that an index entry of that control segment means."""
@@ -126,7 +136,13 @@ class Mapping:
 
 
 def create_segment(
-    name: str, payload_parts: Iterable[Buffer], *, key: bytes, generation: int, tier: int
+    name: str,
+    payload_parts: Iterable[Buffer],
+    *,
+    key: bytes,
+    generation: int,
+    tier: int,
+    text_digest: bytes = NO_TEXT,
 ) -> SegmentInfo:
     """Makes and publishes the data segment ``name`` (from :meth:`Namespace.data_name`) with that payload.
 
@@ -136,7 +152,15 @@ def create_segment(
     if parsed is None or parsed.building:
         raise SegmentError(f"{name!r} is not the name of a data segment")
     parts = _views(payload_parts)
-    header = _header(parts, key=key, generation=generation, tier=tier, instance=parsed.instance, serial=parsed.serial)
+    header = _header(
+        parts,
+        key=key,
+        generation=generation,
+        tier=tier,
+        instance=parsed.instance,
+        serial=parsed.serial,
+        text_digest=text_digest,
+    )
     with building(name, HEADER_BYTES + header.payload_bytes) as descriptor:
         _write(descriptor, header, parts)
         publish(descriptor, name, mode=SEALED_MODE)
@@ -150,7 +174,7 @@ def create_anonymous_segment(payload_parts: Iterable[Buffer], *, key: bytes, gen
     sealed, lives as long as descriptors and mappings of it, and is :func:`map_segment`-ed like any other.
     """
     parts = _views(payload_parts)
-    header = _header(parts, key=key, generation=generation, tier=tier, instance=0, serial=0)
+    header = _header(parts, key=key, generation=generation, tier=tier, instance=0, serial=0, text_digest=NO_TEXT)
     descriptor = steps.memfd_create("shmcache", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         _write(descriptor, header, parts)
@@ -217,15 +241,24 @@ def _views(parts: Iterable[Buffer]) -> list[memoryview]:
 
 
 def _header(
-    parts: list[memoryview], *, key: bytes, generation: int, tier: int, instance: int, serial: int
+    parts: list[memoryview],
+    *,
+    key: bytes,
+    generation: int,
+    tier: int,
+    instance: int,
+    serial: int,
+    text_digest: bytes,
 ) -> SegmentHeader:
-    if len(key) != KEY_BYTES:
-        raise SegmentError(f"a key has {KEY_BYTES} bytes, not {len(key)}")
+    if len(key) != KEY_BYTES or len(text_digest) != KEY_BYTES:
+        raise SegmentError(f"a key has {KEY_BYTES} bytes, not {len(key)} or {len(text_digest)}")
     payload_checksum = 0
     for part in parts:
         payload_checksum = zlib.crc32(part, payload_checksum)
     payload_bytes = sum(len(part) for part in parts)
-    return SegmentHeader(tier, instance, serial, generation, bytes(key), payload_bytes, payload_checksum)
+    return SegmentHeader(
+        tier, instance, serial, generation, bytes(key), payload_bytes, payload_checksum, bytes(text_digest)
+    )
 
 
 def _write(descriptor: int, header: SegmentHeader, parts: list[memoryview]) -> None:

@@ -38,7 +38,7 @@ from shmcache.memory.control import open_control_descriptor
 from shmcache.memory.layout import SlotState, Tier
 from shmcache.memory.names import Namespace
 from shmcache.memory.recency import open_recency_descriptor
-from shmcache.memory.segments import create_anonymous_segment, open_segment, unlink_segment
+from shmcache.memory.segments import NO_TEXT, create_anonymous_segment, open_segment, unlink_segment
 from shmcache.vocabulary.vocabulary import Vocabulary
 from tests.memory.support import Cache
 
@@ -88,10 +88,12 @@ class FakeManager:
             entry = self.cache.add(message.key, b"".join(join_parts(parts)), tier=Tier.VOCABULARY)
         else:
             try:
-                payload = image_of(Source.from_bytes(source))
+                parsed = Source.from_bytes(source)
+                payload = image_of(parsed)
             except ShmCacheError as error:
                 return Refused(message.request, **error.to_plain()), []
-            entry = self.cache.add(message.key, payload)
+            text_digest = parsed.text_digest(VOCABULARY.fingerprint) or NO_TEXT
+            entry = self.cache.add(message.key, payload, text_digest=text_digest)
         descriptor = open_segment(self.cache.namespace.data_name(self.cache.control.instance, entry.serial))
         return Image(message.request, message.key, generation, entry.serial, entry.payload_bytes), [descriptor]
 

@@ -140,6 +140,22 @@ def test_the_worker_is_killed_and_the_next_one_compiles(cache: GrammarCache) -> 
     assert cache.compile_regex("new").generation == 1
 
 
+def test_a_text_is_found_without_being_read(
+    cache: GrammarCache, served: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = '{"title": "as it was written", "type": "object", "properties": {"a": {"type": "integer"}}}'
+    tag = '{"type": "structural_tag", "format": {"type": "const_string", "value": "ab"}}'
+    keys = [cache.compile_json_schema(text).key, cache.compile_structural_tag(tag).key]
+
+    def refuse(_: str) -> None:
+        raise AssertionError("a text was read")
+
+    monkeypatch.setattr("shmcache.grammar.key.parse_json", refuse)
+    monkeypatch.setattr("shmcache.grammar.structural_tag.plain.parse_json", refuse, raising=False)
+    with GrammarCache(VOCABULARY, served, may_start=False) as other:
+        assert [other.compile_json_schema(text).key, other.compile_structural_tag(tag).key] == keys
+
+
 def test_errors_come_typed_from_the_worker(cache: GrammarCache) -> None:
     with pytest.raises(SourceError) as caught:
         cache.compile_regex("(a")

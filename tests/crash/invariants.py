@@ -11,7 +11,7 @@ from shmcache.memory.layout import SlotState, Tier
 from shmcache.memory.names import Namespace, object_path
 from shmcache.memory.reader import SharedCache
 from shmcache.memory.segments import list_segments
-from tests.crash.rig import Rig, key_of, payload_of
+from tests.crash.rig import Rig, key_of, payload_of, text_of
 
 NAMES = (
     *("vocabulary", "new", "after", "stray"),
@@ -56,6 +56,9 @@ def broken_for_readers(namespace: Namespace, facts: Facts) -> list[str]:
     hits = set()
     for name in NAMES:
         found = cache.open_entry(key_of(name))
+        by_text = cache.open_text(text_of(key_of(name)))
+        if by_text is not None and (found is None or by_text[0] != found[0]):
+            broken.append(f"the text of {name} hits what its key does not")
         if found is None:
             continue
         entry, mapping = found

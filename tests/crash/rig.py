@@ -26,6 +26,7 @@ from shmcache.manager.supervisor import Supervisor
 from shmcache.memory.election import ManagerLock
 from shmcache.memory.layout import Tier
 from shmcache.memory.names import Namespace
+from shmcache.memory.segments import NO_TEXT
 from shmcache_workers.storage import Storage
 
 TURNS_MAX = 1000
@@ -39,6 +40,11 @@ def key_of(name: str) -> bytes:
 def payload_of(key: bytes) -> bytes:
     """What the entry of that key holds: one to three pages that follow from the key."""
     return blake2b(key, digest_size=64).digest() * (1 + 60 * (key[0] % 3))
+
+
+def text_of(key: bytes) -> bytes:
+    """The digest of the text that the grammar of that key was made of."""
+    return blake2b(key, digest_size=32, person=b"text").digest()
 
 
 VOCABULARY_KEY = key_of("vocabulary")
@@ -168,7 +174,8 @@ class Rig:
     def finish(self, job: wire.Job, rows: Sequence[str] = ()) -> None:
         """Delivers a job's result and its rows."""
         tier = Tier.VOCABULARY if job.kind == "vocabulary" else Tier.GRAMMAR
-        self._storage.deliver(job, tier, [payload_of(job.key)], 1000)
+        text_digest = NO_TEXT if tier is Tier.VOCABULARY else text_of(job.key)
+        self._storage.deliver(job, tier, [payload_of(job.key)], 1000, text_digest=text_digest)
         for row in rows:
             self._storage.store_row(job, key_of(row), payload_of(key_of(row)), 10)
         self._worker().send(wire.Done(job.job))

@@ -19,7 +19,7 @@ from shmcache.memory.layout import Tier
 from shmcache.memory.names import Namespace, object_path
 from shmcache.memory.objects import unlink_object
 from shmcache.memory.segments import create_segment
-from tests.crash.rig import Rig, key_of, payload_of
+from tests.crash.rig import Rig, key_of, payload_of, text_of
 
 LIMIT_BYTES = 24 * 4096
 
@@ -71,7 +71,7 @@ def _publish_fenced(namespace: Namespace, rig: Rig | None) -> None:
     assert rig is not None
     job, storage = rig.take_job(), rig._storage
     allocated = storage._alloc(job, Tier.GRAMMAR, job.key, len(payload_of(job.key)))
-    is_filled = storage._fill(job, Tier.GRAMMAR, job.key, [payload_of(job.key)], allocated)
+    is_filled = storage._fill(job, Tier.GRAMMAR, job.key, [payload_of(job.key)], allocated, text_of(job.key))
     rig.ask(wire.Clear)
     if is_filled:
         assert storage._commit(job, Tier.GRAMMAR, job.key, allocated.serial, [payload_of(job.key)], 1) == "fenced"

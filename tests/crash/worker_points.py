@@ -21,9 +21,10 @@ from shmcache.manager.connection import Connection
 from shmcache.memory.names import Namespace
 from shmcache_workers import compile_worker
 from shmcache_workers.compile_worker import CompileWorker
+from shmcache_workers.grammar_compile import Compiled
 from tests.crash.explorer import GUARD_SECONDS, Report, collecting, own_namespace
 from tests.crash.invariants import Facts, broken_at_rest
-from tests.crash.rig import InlineSupervisor, Rig, key_of, payload_of
+from tests.crash.rig import InlineSupervisor, Rig, key_of, payload_of, text_of
 from tests.crash.seam import Counter, before_every_step
 
 ROWS = ("row a", "row b")
@@ -89,10 +90,10 @@ def _be_worker(namespace: Namespace, endpoint: socket.socket, killed_at: int) ->
         os._exit(code)
 
 
-def _compile(source: bytes, vocabulary: Any, *, key: bytes, budget: Budget, rule_rows: Any) -> bytes:
+def _compile(source: bytes, vocabulary: Any, *, key: bytes, budget: Budget, rule_rows: Any) -> Compiled:
     for row in ROWS:
         rule_rows.put(key_of(row), payload_of(key_of(row)), 10)
-    return payload_of(key)
+    return Compiled(payload_of(key), text_of(key))
 
 
 def explore_workers() -> Report:

@@ -264,10 +264,83 @@ def test_bytes_restore_the_source(source: Source) -> None:
     assert restored.key(FINGERPRINT) == source.key(FINGERPRINT)
 
 
+def test_a_text_travels_as_it_was_written() -> None:
+    written = json.dumps(SCHEMA, indent=4)
+    source = Source.json_schema(written, indent=3, separators=(",", ": "), any_order=True)
+    restored = Source.from_bytes(source.to_bytes())
+    assert restored == source
+    assert restored.written == source.written == written
+    assert restored.text_digest(FINGERPRINT) == source.text_digest(FINGERPRINT)
+    assert source.canonical() == source
+    assert source.canonical().written == ""
+    assert Source.from_bytes(source.canonical().to_bytes()) == source
+
+
+def test_only_json_texts_have_a_digest() -> None:
+    assert Source.json_schema(json.dumps(SCHEMA)).text_digest(FINGERPRINT) is not None
+    assert Source.structural_tag('{"b": 1}').text_digest(FINGERPRINT) is not None
+    others = [
+        Source.json_schema(SCHEMA),
+        Source.structural_tag({"b": 1}),
+        Source.structural_tag([], []),
+        Source.ebnf('root ::= "a"'),
+        Source.regex("a"),
+        Source.builtin_json(),
+    ]
+    assert [source.text_digest(FINGERPRINT) for source in others] == [None] * len(others)
+
+
+OTHER_OPTIONS: list[dict[str, Any]] = [
+    {"any_order": True},
+    {"any_whitespace": False},
+    {"canonical_numbers": False},
+    {"indent": 2},
+    {"max_whitespace_cnt": 2},
+    {"on_unsupported": "ignore"},
+    {"separators": (",", ":")},
+    {"strict_mode": False},
+]
+
+
+def test_digests_of_texts_differ_with_everything_that_makes_another_key() -> None:
+    digests = {
+        source.text_digest(fingerprint)
+        for fingerprint in (FINGERPRINT, bytes(range(32)))
+        for text in ("{}", "{ }", "true")
+        for source in (
+            Source.json_schema(text),
+            *(Source.json_schema(text, **options) for options in OTHER_OPTIONS),
+            *([Source.structural_tag(text)] if text != "true" else []),
+        )
+    }
+    assert len(digests) == 2 * (3 * (1 + len(OTHER_OPTIONS)) + 2)
+
+
+@given(JSON_VALUES, st.sampled_from([None, 0, 3]), st.booleans())
+def test_one_digest_one_key(value: Any, indent: int | None, escapes: bool) -> None:
+    """The digest is of the text, the key is a function of it: what a second key must be."""
+    text = json.dumps({"const": value}, indent=indent, ensure_ascii=escapes)
+    first, second = Source.json_schema(text), Source.from_bytes(Source.json_schema(text).to_bytes())
+    assert first.text_digest(FINGERPRINT) == second.text_digest(FINGERPRINT)
+    assert first.key(FINGERPRINT) == second.key(FINGERPRINT)
+    spelt = Source.json_schema(text + " ")
+    assert spelt.key(FINGERPRINT) == first.key(FINGERPRINT)
+    assert spelt.text_digest(FINGERPRINT) != first.text_digest(FINGERPRINT)
+
+
 def test_foreign_bytes_are_refused() -> None:
     good = {"kind": "regex", "text": "a", "options": ()}
     bad: list[Any] = [None, 1, [], {}, {**good, "kind": "x"}, {**good, "text": b"a"}, {**good, "options": (("a",),)}]
     bad += [{**good, "extra": 1}, {**good, "options": ((1, 2),)}, {**good, "options": (("a", (1,)),)}, {1: 2}]
+    written = {"kind": "json_schema", "written": "{}", "options": ()}
+    bad += [
+        {**written, "written": "{"},
+        {**written, "written": 1},
+        {**written, "kind": "regex"},
+        {**written, "text": ""},
+    ]
+    bad += [{**written, "options": (("unknown", 1),)}, {**written, "options": (("indent", -1),)}]
+    bad += [{**written, "kind": "structural_tag", "options": (("indent", 1),)}, {**written, "written": None}]
     for data in [b"", b"\xc1", *map(msgpack.packb, bad), msgpack.packb(good)[:-1], msgpack.packb(good) + b"\0"]:
         with pytest.raises(SourceError):
             Source.from_bytes(data)

@@ -15,12 +15,13 @@ from typing import IO
 
 from shmcache.memory.account import Entry
 from shmcache.memory.control import ControlWriter, create_control
+from shmcache.memory.hints import Hints
 from shmcache.memory.index import IndexWriter
 from shmcache.memory.layout import Tier
 from shmcache.memory.names import Namespace
 from shmcache.memory.objects import list_objects, unlink_object
 from shmcache.memory.recency import Recency, create_recency
-from shmcache.memory.segments import create_segment
+from shmcache.memory.segments import NO_TEXT, create_segment
 
 GUARD_SECONDS = 5.0
 SMALL_HOME_COUNT = 64
@@ -53,18 +54,28 @@ class Cache:
         control = create_control(namespace, home_count=home_count, row_count=8)
         return cls(namespace, control, create_recency(namespace, control), IndexWriter(control))
 
-    def add(self, key: bytes, payload: bytes, *, tier: Tier = Tier.GRAMMAR, generation: int | None = None) -> Entry:
-        """A published entry with its segment."""
+    def add(
+        self,
+        key: bytes,
+        payload: bytes,
+        *,
+        tier: Tier = Tier.GRAMMAR,
+        generation: int | None = None,
+        text_digest: bytes = NO_TEXT,
+    ) -> Entry:
+        """A published entry with its segment, and the hint to it if it was made of a text."""
         generation = self.control.generation if generation is None else generation
         serial = self.control.next_serial()
         entry = self.index.reserve(key, tier=tier, generation=generation, serial=serial, reserved_bytes=4096, owner=0)
         assert entry is not None
         name = self.namespace.data_name(self.control.instance, serial)
-        info = create_segment(name, [payload], key=key, generation=generation, tier=tier)
+        info = create_segment(name, [payload], key=key, generation=generation, tier=tier, text_digest=text_digest)
         published = self.index.publish(
             entry.slot, charged_bytes=info.charged_bytes, payload_bytes=len(payload), cost_us=1
         )
         assert published is not None
+        if text_digest != NO_TEXT:
+            Hints(self.control).place(text_digest, entry.slot, lambda slot: True)
         return published
 
 

@@ -84,6 +84,76 @@ def test_a_clear_makes_grammars_miss_and_keeps_vocabularies(cache: Cache) -> Non
     assert reader.open_entry(key_of(2)) is not None
 
 
+TEXT = bytes(range(32))
+
+
+def test_a_text_hits_the_entry_that_was_made_of_it(cache: Cache) -> None:
+    entry = cache.add(key_of(1), b"payload", text_digest=TEXT)
+    cache.add(key_of(2), b"of no text")
+    reader = SharedCache.open(cache.namespace)
+    found = reader.open_text(TEXT)
+    assert found is not None
+    assert found[0] == entry
+    assert bytes(found[1].payload) == b"payload"
+    assert reader.open_text(bytes(reversed(TEXT))) is None
+
+
+def test_a_text_misses_once_its_entry_is_retired_or_of_an_older_generation(cache: Cache) -> None:
+    entry = cache.add(key_of(1), b"payload", text_digest=TEXT)
+    reader = SharedCache.open(cache.namespace)
+    cache.index.raise_generation()
+    assert reader.open_text(TEXT) is None
+    cache.index.retire(entry.slot)
+    cache.index.release(entry.slot)
+    again = cache.add(key_of(1), b"again", text_digest=TEXT)
+    found = reader.open_text(TEXT)
+    assert found is not None
+    assert found[0] == again
+    cache.index.retire(again.slot)
+    assert reader.open_text(TEXT) is None
+
+
+def test_a_hint_to_a_slot_that_has_another_entry_now_is_a_miss(cache: Cache) -> None:
+    entry = cache.add(key_of(1, fingerprint=7), b"payload", text_digest=TEXT)
+    cache.index.retire(entry.slot)
+    cache.index.release(entry.slot)
+    other = cache.add(key_of(2, fingerprint=7), b"another", text_digest=bytes(31) + b"x")
+    assert other.slot == entry.slot
+    assert SharedCache.open(cache.namespace).open_text(TEXT) is None
+
+
+def test_two_texts_whose_hints_look_alike_are_told_apart(cache: Cache) -> None:
+    alike = TEXT[:16] + bytes(16)
+    first = cache.add(key_of(1), b"first", text_digest=TEXT)
+    reader = SharedCache.open(cache.namespace)
+    assert reader.open_text(alike) is None
+    second = cache.add(key_of(2), b"second", text_digest=alike)
+    found = reader.open_text(alike)
+    assert found is not None
+    assert found[0] == second
+    # The second one's hint has taken the place of the first one's.
+    assert reader.open_text(TEXT) is None
+    assert reader.open_entry(key_of(1)) is not None
+    assert first.slot != second.slot
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_clear_while_a_text_is_mapped_is_a_miss(cache: Cache, monkeypatch: pytest.MonkeyPatch, before: bool) -> None:
+    cache.add(key_of(1), b"payload", text_digest=TEXT)
+    reader = SharedCache.open(cache.namespace)
+    real = reader_module.map_segment
+
+    def clear_and_map(source: str | int) -> object:
+        if before:
+            cache.index.raise_generation()
+        mapping = real(source)
+        cache.index.raise_generation()
+        return mapping
+
+    monkeypatch.setattr(reader_module, "map_segment", clear_and_map)
+    assert reader.open_text(TEXT) is None
+
+
 def test_a_clear_while_mapping_is_a_miss(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.add(key_of(1), b"payload")
     reader = SharedCache.open(cache.namespace)

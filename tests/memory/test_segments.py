@@ -201,7 +201,7 @@ def test_every_damaged_header_byte_is_found() -> None:
 def test_another_layout_version_is_named() -> None:
     data = bytearray(SegmentHeader(1, 2, 3, 4, KEY, 5, 6).to_bytes())
     data[8] += 1
-    with pytest.raises(SegmentError, match="layout 2"):
+    with pytest.raises(SegmentError, match="layout 3"):
         SegmentHeader.from_bytes(data)
 
 

@@ -17,7 +17,7 @@ from shmcache.memory.names import Namespace
 from shmcache.memory.reader import SharedCache
 from tests.simulation.files import Files
 from tests.simulation.lines import Line
-from tests.simulation.workers import REFUSED_KEYS
+from tests.simulation.workers import REFUSED_KEYS, text_of
 
 VOCABULARY = b"V" * 32
 KEYS = [number.to_bytes(32, "big") for number in (1, 2, 3, 9)]
@@ -62,8 +62,9 @@ class SimClient:
     # --- asking ------------------------------------------------------------------------------------------------------
 
     def look_up(self, key: bytes, cleared: int) -> bool:
-        """The real look-up, with anything happening in its middle; whether it hit."""
-        found = self.shared.open_entry(key)
+        """The real look-up, by key or by text, with anything happening in its middle; whether it hit."""
+        by_text = self._rng.random() < 0.5
+        found = self.shared.open_text(text_of(key)) if by_text else self.shared.open_entry(key)
         if found is None:
             return False
         entry, mapping = found

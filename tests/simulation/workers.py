@@ -7,18 +7,26 @@ anything else may happen, the worker's death included.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from random import Random
 from typing import Any
 
 from shmcache.errors import LimitError, SourceError
 from shmcache.manager import wire
 from shmcache.memory.layout import Tier
-from shmcache.memory.segments import SegmentHeader
+from shmcache.memory.segments import NO_TEXT, SegmentHeader
 from tests.simulation.files import File, Files
 from tests.simulation.lines import Line
 
 PAGE = 4096
 PAYLOAD_BYTES = 100
+
+
+def text_of(key: bytes) -> bytes:
+    """The digest of the text that the grammar of that key is made of."""
+    return blake2b(key, digest_size=32, person=b"text").digest()
+
+
 REFUSED_KEYS = frozenset({(9).to_bytes(32, "big")})
 """Keys whose source is no grammar, whoever compiles it."""
 
@@ -195,7 +203,8 @@ class SimWorker:
     def _header(
         self, job: Any, tier: Tier, key: bytes, *, generation: int, serial: int, instance: int
     ) -> SegmentHeader:
-        return SegmentHeader(tier, instance, serial, generation, key, PAYLOAD_BYTES, 0)
+        text_digest = text_of(key) if tier is Tier.GRAMMAR else NO_TEXT
+        return SegmentHeader(tier, instance, serial, generation, key, PAYLOAD_BYTES, 0, text_digest)
 
 
 MakeWorker = Callable[[int], SimWorker]

@@ -14,6 +14,7 @@ from typing import Any
 
 from shmcache.errors import error_from_plain
 from shmcache.limits import Budget
+from shmcache_workers.grammar_compile import Compiled
 
 GUARD_SECONDS = 5.0
 
@@ -23,7 +24,7 @@ def source_of(**what: Any) -> bytes:
     return json.dumps(what).encode()
 
 
-def compile_at_gate(source: bytes, vocabulary: Any, *, key: bytes, budget: Budget, rule_rows: Any) -> bytes:
+def compile_at_gate(source: bytes, vocabulary: Any, *, key: bytes, budget: Budget, rule_rows: Any) -> Compiled:
     """The image that the source asks for."""
     what = json.loads(source)
     taken: dict[str, str] = {}
@@ -49,7 +50,8 @@ def compile_at_gate(source: bytes, vocabulary: Any, *, key: bytes, budget: Budge
         error = what["error"]
         raise error_from_plain({**error, "message": error["message"] * what.get("repeat", 1)})
     size = what.get("size", 0)
-    return json.dumps({"payload": what.get("payload"), "rows": taken, "pid": os.getpid()}).encode().ljust(size)
+    answer = {"payload": what.get("payload"), "rows": taken, "pid": os.getpid()}
+    return Compiled(json.dumps(answer).encode().ljust(size))
 
 
 def _wait_at(path: str) -> None:

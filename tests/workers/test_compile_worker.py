@@ -6,6 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -17,7 +18,7 @@ from shmcache.manager import wire
 from shmcache.manager.channel import Channel, ChannelClosed
 from shmcache.manager.parts import split_vocabulary
 from shmcache.memory.names import Namespace
-from shmcache.memory.segments import create_anonymous_segment, map_segment, read_header, unlink_segment
+from shmcache.memory.segments import NO_TEXT, create_anonymous_segment, map_segment, read_header, unlink_segment
 from shmcache.vocabulary.trie import Trie
 from shmcache.vocabulary.vocabulary import Vocabulary
 from shmcache_workers import storage
@@ -218,6 +219,22 @@ def test_a_source_under_another_key_is_refused() -> None:
         compile_source(source.to_bytes(), VOCABULARY, key=key("g"), budget=budget, rule_rows=None)  # type: ignore[arg-type]
     with pytest.raises(KeyMismatchError, match="no source"):
         compile_source(b"?", VOCABULARY, key=key("g"), budget=budget, rule_rows=None)  # type: ignore[arg-type]
+
+
+def test_nobody_puts_a_grammar_under_the_digest_of_another_text() -> None:
+    """The digest is of the text that was sent, and that must have the key."""
+    text, budget = '{"type": "integer", "title": "t"}', Budget()
+    fields: dict[str, Any] = {"budget": budget, "rule_rows": None}
+    source = Source.json_schema(text)
+    compiled = compile_source(source.to_bytes(), VOCABULARY, key=source.key(VOCABULARY.fingerprint), **fields)
+    assert compiled.text_digest == source.text_digest(VOCABULARY.fingerprint)
+    plain = Source.json_schema({"type": "integer"})
+    same = compile_source(plain.to_bytes(), VOCABULARY, key=plain.key(VOCABULARY.fingerprint), **fields)
+    assert same.payload == compiled.payload
+    assert same.text_digest == NO_TEXT
+    lie = replace(source, written='{"type": "string"}')
+    with pytest.raises(KeyMismatchError):
+        compile_source(lie.to_bytes(), VOCABULARY, key=source.key(VOCABULARY.fingerprint), **fields)
 
 
 def test_vocabularies_are_checked_and_few_stay() -> None:

@@ -25,15 +25,16 @@ from shmcache.manager.descriptors import close_all
 from shmcache.manager.fields import TEXT_CHARACTERS_MAX
 from shmcache.memory.layout import Tier
 from shmcache.memory.names import Namespace
-from shmcache_workers.grammar_compile import compile_source, warm_up
+from shmcache.memory.segments import NO_TEXT
+from shmcache_workers.grammar_compile import Compiled, compile_source, warm_up
 from shmcache_workers.process_limits import die_with_parent, memory_limit, resident_bytes
 from shmcache_workers.storage import Payload, RowReader, SharedRuleRows, Storage, elapsed_us
 from shmcache_workers.vocabularies import Vocabularies, vocabulary_payload
 
 _log = logging.getLogger("shmcache.worker")
 
-Compiler = Callable[..., bytes]
-"""``compiler(source, vocabulary, *, key, budget, rule_rows) -> image``."""
+Compiler = Callable[..., Compiled]
+"""``compiler(source, vocabulary, *, key, budget, rule_rows) -> compiled``."""
 
 CANCEL_SECONDS = 0.02
 """How often a running compile looks whether it is still wanted."""
@@ -89,8 +90,8 @@ class CompileWorker:
         start_ns = time.perf_counter_ns()
         try:
             with memory_limit(job.memory_bytes_max):
-                payload = self._make(job, descriptors, rows)
-            self._storage.deliver(job, tier, payload, elapsed_us(start_ns))
+                payload, text_digest = self._make(job, descriptors, rows)
+            self._storage.deliver(job, tier, payload, elapsed_us(start_ns), text_digest=text_digest)
         except ChannelClosed:
             raise
         except Exception as error:
@@ -99,15 +100,16 @@ class CompileWorker:
             self._store_rows(job, rows)
         self._channel.send(wire.Done(job.job))
 
-    def _make(self, job: wire.Job, descriptors: Sequence[int], rows: SharedRuleRows) -> Payload:
+    def _make(self, job: wire.Job, descriptors: Sequence[int], rows: SharedRuleRows) -> tuple[Payload, bytes]:
         source = job.source if job.source or not job.source_bytes else _read(descriptors[-1], job.source_bytes)
         if job.kind == "vocabulary":
-            return vocabulary_payload(source, job.key)
+            return vocabulary_payload(source, job.key), NO_TEXT
         vocabulary = self._vocabularies.get(job.vocabulary_key, descriptors[0])
         budget = Budget(
             states_max=job.states_max, edges_max=job.edges_max, seconds_max=job.seconds_max, clock=self._clock
         )
-        return [self._compiler(source, vocabulary, key=job.key, budget=budget, rule_rows=rows)]
+        compiled = self._compiler(source, vocabulary, key=job.key, budget=budget, rule_rows=rows)
+        return [compiled.payload], compiled.text_digest
 
     def _store_rows(self, job: wire.Job, rows: SharedRuleRows) -> None:
         for key, payload, cost_us in rows.pending:

@@ -6,15 +6,26 @@ messages or segments.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from shmcache.compiler import RuleRows, compile_image
 from shmcache.errors import ShmCacheError
 from shmcache.grammar.key import Source
 from shmcache.image.attached_source import attach_source
 from shmcache.limits import Budget
+from shmcache.memory.segments import NO_TEXT
 from shmcache.rows.warm_up import warm_up
 from shmcache.vocabulary.vocabulary import Vocabulary
 
-__all__ = ["KeyMismatchError", "compile_source", "warm_up"]
+__all__ = ["Compiled", "KeyMismatchError", "compile_source", "warm_up"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What a compile makes: the payload of a segment, and the digest of the text that it stands for, if of one."""
+
+    payload: bytes
+    text_digest: bytes = NO_TEXT
 
 
 class KeyMismatchError(ShmCacheError):
@@ -23,11 +34,13 @@ class KeyMismatchError(ShmCacheError):
     code = "KEY_MISMATCH"
 
 
-def compile_source(source: bytes, vocabulary: Vocabulary, *, key: bytes, budget: Budget, rule_rows: RuleRows) -> bytes:
+def compile_source(
+    source: bytes, vocabulary: Vocabulary, *, key: bytes, budget: Budget, rule_rows: RuleRows
+) -> Compiled:
     """The image of ``source`` (as :meth:`Source.to_bytes` makes it), whose key must be ``key``; the source behind it.
 
-    Raises :class:`KeyMismatchError` otherwise, so that nobody can put another grammar under somebody's key; and what
-    :func:`compile_image` raises.
+    Raises :class:`KeyMismatchError` otherwise, so that nobody can put another grammar under somebody's key, nor under
+    the digest of somebody's text, which is worked out here; and what :func:`compile_image` raises.
     """
     try:
         parsed = Source.from_bytes(source)
@@ -35,4 +48,7 @@ def compile_source(source: bytes, vocabulary: Vocabulary, *, key: bytes, budget:
         raise KeyMismatchError(f"no source at all: {error.message}") from error
     if parsed.key(vocabulary.fingerprint) != key:
         raise KeyMismatchError("the source has another key")
-    return attach_source(compile_image(parsed, vocabulary, budget=budget, rule_rows=rule_rows), source)
+    image = compile_image(parsed, vocabulary, budget=budget, rule_rows=rule_rows)
+    # However the text was written: the payload of a key is always the same.
+    payload = attach_source(image, parsed.canonical().to_bytes())
+    return Compiled(payload, parsed.text_digest(vocabulary.fingerprint) or NO_TEXT)

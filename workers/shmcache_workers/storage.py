@@ -21,7 +21,7 @@ from shmcache.memory.index import IndexReader
 from shmcache.memory.layout import Tier
 from shmcache.memory.names import Namespace
 from shmcache.memory.recency import Recency, now_ns, open_recency
-from shmcache.memory.segments import HEADER_BYTES, create_anonymous_segment, create_segment, map_segment
+from shmcache.memory.segments import HEADER_BYTES, NO_TEXT, create_anonymous_segment, create_segment, map_segment
 from shmcache.memory.words import LOCK_FREE
 
 _log = logging.getLogger(__name__)
@@ -43,9 +43,11 @@ class Storage:
         self._tell = tell
         self._request = 0
 
-    def deliver(self, job: wire.Job, tier: Tier, payload: Payload, cost_us: int) -> str:
+    def deliver(
+        self, job: wire.Job, tier: Tier, payload: Payload, cost_us: int, *, text_digest: bytes = NO_TEXT
+    ) -> str:
         """Stores the job's result, or hands it over outside of the cache where there is no room or no right to it."""
-        outcome = self._store(job, tier, payload, cost_us)
+        outcome = self._store(job, tier, payload, cost_us, text_digest)
         if outcome in ("ready", "fenced"):
             return outcome
         descriptor = create_anonymous_segment(payload, key=job.key, generation=job.generation, tier=tier)
@@ -59,11 +61,11 @@ class Storage:
         allocated = self._alloc(job, Tier.RULE, key, len(payload))
         if allocated.outcome != "granted":
             return allocated.outcome
-        if not self._fill(job, Tier.RULE, key, [payload], allocated):
+        if not self._fill(job, Tier.RULE, key, [payload], allocated, NO_TEXT):
             return "full"
         return self._commit(job, Tier.RULE, key, allocated.serial, [payload], cost_us)
 
-    def _store(self, job: wire.Job, tier: Tier, payload: Payload, cost_us: int) -> str:
+    def _store(self, job: wire.Job, tier: Tier, payload: Payload, cost_us: int, text_digest: bytes) -> str:
         """What became of the segment; ``unindexed`` when the image has yet to be handed over."""
         size_bytes = sum(len(part) for part in payload)
         reclaim_bytes = 0
@@ -71,16 +73,24 @@ class Storage:
             allocated = self._alloc(job, tier, job.key, size_bytes, reclaim_bytes)
             if allocated.outcome != "granted":
                 break
-            if self._fill(job, tier, job.key, payload, allocated):
+            if self._fill(job, tier, job.key, payload, allocated, text_digest):
                 return self._commit(job, tier, job.key, allocated.serial, payload, cost_us)
             # The host's memory is full: once more, after others have made room.
             reclaim_bytes = _segment_bytes(size_bytes)
         return "unindexed"
 
-    def _fill(self, job: wire.Job, tier: Tier, key: bytes, payload: Payload, allocated: wire.Allocated) -> bool:
+    def _fill(
+        self,
+        job: wire.Job,
+        tier: Tier,
+        key: bytes,
+        payload: Payload,
+        allocated: wire.Allocated,
+        text_digest: bytes,
+    ) -> bool:
         name = self._namespace.data_name(allocated.instance, allocated.serial)
         try:
-            create_segment(name, payload, key=key, generation=allocated.generation, tier=tier)
+            create_segment(name, payload, key=key, generation=allocated.generation, tier=tier, text_digest=text_digest)
         except LimitError as error:
             _log.warning("%s", error.message)
             self._tell(wire.Abandon(job.job, allocated.serial))
