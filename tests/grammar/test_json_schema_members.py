@@ -83,19 +83,19 @@ def test_the_graph_is_the_definition(members: tuple[tuple[str, bool], ...], with
 @pytest.mark.parametrize("required_every", [1, 7, 10**6])
 def test_the_graph_is_linear_in_the_names(required_every: int) -> None:
     sizes = []
-    for count in (100, 200):
+    for count in (200, 400):  # 100 more names part at one more character
         members = [(f"property {at:03}", at % required_every == 3) for at in range(count)]
         rule = graph(members, OTHER).rules[ROOT]
         assert isinstance(rule, Graph)
         sizes.append(rule.state_count + len(rule.edges))
     assert sizes[1] < 2.2 * sizes[0]
-    assert sizes[1] < 200 * 12 * 6
+    assert sizes[1] < 400 * 12 * 6
 
 
 @pytest.mark.parametrize("levels", [Levels(minimum=1), Levels(maximum=8), Levels(minimum=4, maximum=6)])
 def test_counting_members_is_linear_in_the_names(levels: Levels) -> None:
     sizes = []
-    for count in (100, 200):
+    for count in (200, 400):  # 100 more names part at one more character
         rule = graph([(f"property {at:03}", False) for at in range(count)], OTHER, levels).rules[ROOT]
         assert isinstance(rule, Graph)
         sizes.append(rule.state_count + len(rule.edges))

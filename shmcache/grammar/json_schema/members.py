@@ -28,11 +28,11 @@ written out at each place, 200 members of which 100 may occur have 185,000 state
 
 @dataclass(frozen=True, slots=True)
 class NameSpelling:
-    """How the names of members are written: what stands before and behind a name, and each character of it."""
+    """How the names of members are written: what stands before and behind a name, and any part of it."""
 
     opening: Expression
     closing: Expression
-    character: Callable[[str], Expression]
+    text: Callable[[str], Expression]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +147,25 @@ class Levels:
 
 @dataclass(slots=True)
 class _Beginning:
-    """All names with the same first characters."""
+    """All names with the same first characters, so many.
 
+    ``longer``: by their next character, those that go on. ``stretches``: how they go on, once that is known.
+    """
+
+    length: int = 0
     members: list[int] = field(default_factory=list)
     longer: dict[str, _Beginning] = field(default_factory=dict)
     whole: int = -1  # the member whose name this is
+    stretches: list[_Stretch] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """The next part of some names, up to ``reached``; and what stands behind these, if one of them ends there."""
+
+    text: Expression
+    reached: _Beginning
+    is_end: bool
 
 
 def member_graph(
@@ -168,7 +182,7 @@ def member_graph(
     Names of ``members`` are written as in JSON where no other ``spelling`` is given. ``as_call`` makes a rule of an
     expression that occurs very often.
     """
-    spelling = spelling or NameSpelling(strings.name_quote, strings.name_quote, strings.name_character)
+    spelling = spelling or NameSpelling(strings.name_quote, strings.name_quote, strings.name_text)
     has_calls = levels.place_count(len(members)) > _COUNTED_PLACES_MAX
     return _MemberGraph(members, others, comma, strings, levels, spelling, as_call if has_calls else None).graph()
 
@@ -201,7 +215,6 @@ class _MemberGraph:
         self._within: dict[tuple[int, int, int, Level], int] = {}
         self._pending: list[tuple[_Beginning, int, int, Level, int]] = []
         self._named: dict[tuple[int, Level], int] = {}
-        self._stretches: dict[int, tuple[Expression, _Beginning]] = {}
         self._beginnings = [self._part(sequence(one, spelling.opening)) for one in (EMPTY, comma)]
         self._root = _Beginning()
         for at, member in enumerate(members):
@@ -214,7 +227,7 @@ class _MemberGraph:
         here = self._root
         here.members.append(member)
         for character in name:
-            here = here.longer.setdefault(character, _Beginning())
+            here = here.longer.setdefault(character, _Beginning(here.length + 1))
             here.members.append(member)
         here.whole = member
 
@@ -259,7 +272,8 @@ class _MemberGraph:
         count = len(self._members)
         last = self._first_required[at]  # none behind it may follow yet
         if at < count:
-            entry = self._within_names(self._root, at, last, level)
+            members = self._root.members
+            entry = self._within_names(self._root, bisect_left(members, at), bisect_right(members, last) - 1, level)
             if entry is not None:
                 self._edges.append((state, self._beginnings[separator is not EMPTY], entry))
         if last == count:
@@ -271,13 +285,12 @@ class _MemberGraph:
                 expression = sequence(separator, other.names, behind_name)
                 self._edges.append((state, expression, self._place(len(self._members), after)))
 
-    def _within_names(self, beginning: _Beginning, first: int, last: int, level: Level) -> int | None:
-        """The state behind a beginning that only the names of members ``first`` to ``last`` may continue.
+    def _within_names(self, beginning: _Beginning, low: int, high: int, level: Level) -> int | None:
+        """The state behind a beginning that only some of its members may continue, numbers ``low`` to ``high``.
 
         None where an earlier member would have to be present.
         """
         members = beginning.members
-        low, high = bisect_left(members, first), bisect_right(members, last) - 1
         skipped = self._levels.skipped(level, self._members[members[low]].position)
         if skipped is None:
             return None
@@ -291,32 +304,54 @@ class _MemberGraph:
 
     def _walk_name(self, beginning: _Beginning, first: int, last: int, level: Level, state: int) -> None:
         """Gives a state within names its edges, and every whole name what follows it."""
+        if first == last and self._as_call is None:
+            rest = self._members[first].name[beginning.length :]
+            self._end_name(state, sequence(self._spelling.text(rest), self._spelling.closing), first, level)
+            return
         if first <= beginning.whole <= last:
-            whole = self._levels.skipped(level, self._members[beginning.whole].position)
-            if whole is not None:
-                self._edges.append((state, self._spelling.closing, self._behind_name(beginning.whole, whole)))
-        for character, longer in beginning.longer.items():
-            if bisect_left(longer.members, first) < bisect_right(longer.members, last):
-                expression, reached = self._stretch(character, longer)
-                target = self._within_names(reached, first, last, level)
-                if target is not None:
-                    self._edges.append((state, expression, target))
+            self._end_name(state, self._spelling.closing, beginning.whole, level)
+        for stretch in self._stretches(beginning):
+            members = stretch.reached.members
+            low, high = bisect_left(members, first), bisect_right(members, last) - 1
+            if low > high:
+                continue
+            if stretch.is_end:
+                self._end_name(state, stretch.text, members[low], level)
+                continue
+            target = self._within_names(stretch.reached, low, high, level)
+            if target is not None:
+                self._edges.append((state, stretch.text, target))
 
-    def _stretch(self, character: str, longer: _Beginning) -> tuple[Expression, _Beginning]:
-        """The character; with calls, all that follow it up to where names part or end."""
-        expression = self._spelling.character(character)
-        if self._as_call is None:
-            return expression, longer
-        known = self._stretches.get(id(longer))
-        if known is None:
-            characters, reached = [expression], longer
-            while reached.whole < 0 and len(reached.longer) == 1:
-                ((character, reached),) = reached.longer.items()
-                characters.append(self._spelling.character(character))
-            whole = sequence(*characters)
-            known = (self._as_call(whole) if len(characters) > 1 else expression, reached)
-            self._stretches[id(longer)] = known
-        return known
+    def _end_name(self, state: int, expression: Expression, member: int, level: Level) -> None:
+        """An edge to what follows the name of a member."""
+        whole = self._levels.skipped(level, self._members[member].position)
+        if whole is not None:
+            self._edges.append((state, expression, self._behind_name(member, whole)))
+
+    def _stretches(self, beginning: _Beginning) -> list[_Stretch]:
+        """How the names with that beginning go on.
+
+        Where names part, one character: places of which some may be followed by other names than others share the
+        states behind it. A call is no longer than one character is.
+        """
+        if beginning.stretches is None:
+            parts = beginning.whole >= 0 or len(beginning.longer) > 1
+            make = self._character if parts and self._as_call is None else self._stretch
+            beginning.stretches = [make(character, longer) for character, longer in beginning.longer.items()]
+        return beginning.stretches
+
+    def _character(self, character: str, longer: _Beginning) -> _Stretch:
+        return _Stretch(self._spelling.text(character), longer, is_end=False)
+
+    def _stretch(self, text: str, reached: _Beginning) -> _Stretch:
+        """The character and all that follow it up to where names part or end."""
+        while reached.whole < 0 and len(reached.longer) == 1:
+            ((character, reached),) = reached.longer.items()
+            text += character
+        expression = self._spelling.text(text)
+        if reached.longer:
+            return _Stretch(expression if len(text) == 1 else self._part(expression), reached, is_end=False)
+        return _Stretch(self._part(sequence(expression, self._spelling.closing)), reached, is_end=True)
 
     def _behind_name(self, member: int, level: Level) -> int:
         state = self._named.get((member, level))

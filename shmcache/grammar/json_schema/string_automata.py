@@ -95,12 +95,7 @@ def _counted(minimum: int, maximum: int | None) -> Dfa:
 
 def is_plain(name: str) -> bool:
     """Whether a name has one spelling only: printable ASCII without quotes and backslashes."""
-    return all(" " <= character <= "~" and character not in '"\\' for character in name)
-
-
-@cache
-def _any_name() -> Dfa:
-    return quoted(encode_json_string(everything(ANY), Budget(), escapable=NAME_ESCAPABLE))
+    return name.isascii() and name.isprintable() and '"' not in name and "\\" not in name
 
 
 def names_but(names: Iterable[str], budget: Budget) -> Dfa:
@@ -109,7 +104,7 @@ def names_but(names: Iterable[str], budget: Budget) -> Dfa:
     Made without subtraction: the trie of the names, with equal subtries joined, over the automaton of any name; what
     leaves the trie goes on as any name.
     """
-    base = _any_name()
+    base = any_name()
     rows = list(base.edges)
     known: dict[tuple[bool, tuple[tuple[int, int], ...]], int] = {}
     # The nodes along the last name, from the root: (character that leads there, is a name itself, children so far).
@@ -123,7 +118,7 @@ def names_but(names: Iterable[str], budget: Budget) -> Dfa:
             if state is None:
                 budget.spend_states()
                 state = known[key] = len(rows)
-                rows.append(_redirected(base.edges[_CONTENT], children, has_quote=not is_name))
+                rows.append(_content_but(children, has_quote=not is_name))
             if path:
                 path[-1][2].append((code, state))
 
@@ -142,21 +137,20 @@ def names_but(names: Iterable[str], budget: Budget) -> Dfa:
     return Dfa(edges=tuple(rows), accepting=base.accepting + (False,) * (len(rows) - base.state_count))
 
 
-def _redirected(row: tuple[Edge, ...], targets: list[tuple[int, int]], *, has_quote: bool) -> tuple[Edge, ...]:
-    """The row with some single bytes (sorted) leading elsewhere, and perhaps without the closing quote."""
-    result: list[Edge] = []
-    at = 0
-    for low, high, target in row:
-        if low == _QUOTE and not has_quote:
-            continue
-        start = low
-        while at < len(targets) and targets[at][0] <= high:
-            code, other = targets[at]
-            if start < code:
-                result.append((start, code - 1, target))
-            result.append((code, code, other))
-            start = code + 1
-            at += 1
-        if start <= high:
-            result.append((start, high, target))
-    return tuple(result)
+def _content_but(targets: list[tuple[int, int]], *, has_quote: bool) -> tuple[Edge, ...]:
+    """Inside of any name, with some single bytes (sorted) leading elsewhere, and perhaps without the closing quote."""
+    row: list[Edge] = []
+    start = 0
+    for code, target in targets:
+        row += _content_between(start, code - 1)
+        row.append((code, code, target))
+        start = code + 1
+    row += _content_between(start, 0xFF)
+    return tuple(row if has_quote else [edge for edge in row if edge[0] != _QUOTE])
+
+
+@lru_cache(maxsize=1 << 12)
+def _content_between(first: int, last: int) -> tuple[Edge, ...]:
+    """What leaves the inside of any name, of those bytes; nothing where there are none of them."""
+    pieces = ((max(low, first), min(high, last), target) for low, high, target in any_name().edges[_CONTENT])
+    return tuple(piece for piece in pieces if piece[0] <= piece[1])

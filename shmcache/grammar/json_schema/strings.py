@@ -281,12 +281,17 @@ class Strings:
         text = self.text_automaton(strings)
         return Regular(self.spelled_as_name(text) if strings.has_name_spelling else quoted(self._spell(text)))
 
-    def name_character(self, character: str) -> Expression:
-        """One character of the name of a property; in its shortest spelling only where texts are excluded."""
-        if is_plain(character) or self.spelling.mark:
-            return Literal(character.encode())
+    def name_text(self, text: str) -> Expression:
+        """A part of the name of a property; in its shortest spelling only where texts are excluded."""
+        if is_plain(text) or self.spelling.mark:
+            return Literal(text.encode())
         if self.spelling.texts:
-            return Literal(_shortest(character).encode())
+            return Literal(_shortest(text).encode())
+        return sequence(*map(self._name_character, text))
+
+    def _name_character(self, character: str) -> Expression:
+        if is_plain(character):
+            return Literal(character.encode())
         known = self._name_characters.get(character)
         if known is None:
             spelled = encode_json_string(words([character], self.budget), self.budget, escapable=NAME_ESCAPABLE)

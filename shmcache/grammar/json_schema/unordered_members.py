@@ -36,7 +36,7 @@ def unordered_graph(
 
     Names of ``members`` are written as in JSON where no other ``spelling`` is given.
     """
-    spelling = spelling or NameSpelling(strings.name_quote, strings.name_quote, strings.name_character)
+    spelling = spelling or NameSpelling(strings.name_quote, strings.name_quote, strings.name_text)
     return _UnorderedGraph(members, others, comma, strings, levels, rules, spelling).graph()
 
 
@@ -66,8 +66,7 @@ class _UnorderedGraph:
         self._required = sum(1 << at for at, member in enumerate(members) if member.is_required)
         self._calls: list[tuple[int, int, Reference]] = []  # the member's bit, needs, and the whole member
         for at, member in enumerate(members):
-            spelled = map(spelling.character, member.name)
-            name = sequence(spelling.opening, *spelled, spelling.closing)
+            name = sequence(spelling.opening, spelling.text(member.name), spelling.closing)
             self._calls.extend((1 << at, way.needs, self._whole(name, way)) for way in member.ways)
         self._calls.extend((0, way.needs, self._whole(other.names, way)) for other in others for way in other.ways)
         self._states: dict[_Key, int] = {}
