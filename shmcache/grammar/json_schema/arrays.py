@@ -80,7 +80,7 @@ class ArraySet:
 
 ANY_ARRAY = ArraySet()
 
-KEYWORDS = ("items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains")
+KEYWORDS = frozenset(("items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems", "contains"))
 
 CONTAINS_MAX = 4
 """Most ``contains`` of one record: an item may satisfy any of their subsets."""

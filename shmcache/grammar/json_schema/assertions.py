@@ -23,6 +23,7 @@ from shmcache.grammar.json_schema.shapes import Shape, intersect
 from shmcache.grammar.json_schema.strings import Strings, StringSet
 from shmcache.limits import Budget
 
+_DEPENDENT = frozenset(("dependentRequired", "dependencies"))
 _TYPES = frozenset(("null", "boolean", "number", "integer", "string", "array", "object"))
 
 
@@ -59,7 +60,7 @@ class Assertions:
             (array_set,) if "array" in types else (),
             (object_set,) if "object" in types else (),
         )
-        for name, needed in _dependent_names(keywords):
+        for name, needed in _dependent_names(keywords) if keywords.has_any(_DEPENDENT) else ():
             needing = ObjectSet(required=tuple(dict.fromkeys((name, *needed))))
             shape = intersect(shape, unless_object(without(name), needing), self._budget)
         for name in ("const", "enum"):
@@ -72,9 +73,9 @@ class Assertions:
     def _containers(self, keywords: Keywords, named: frozenset[str] | None) -> tuple[ArraySet, ObjectSet]:
         """Arrays and objects; a schema that has no keyword for what is in such containers does not speak of that."""
         array_set, object_set = ANY_ARRAY, ANY_OBJECT
-        if any(name in keywords for name in arrays.KEYWORDS):
+        if keywords.has_any(arrays.KEYWORDS):
             array_set = read_arrays(keywords, self._complement_of, self._document.draft_of(keywords.place))
-        if any(name in keywords for name in objects.KEYWORDS):
+        if keywords.has_any(objects.KEYWORDS):
             has_effect = named is None or "object" in named
             object_set = read_objects(keywords, self._strings, self._refusals.refuse if has_effect else _ignore)
         return array_set, object_set

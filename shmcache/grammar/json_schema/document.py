@@ -179,25 +179,23 @@ class _Structures:
         self._alive: list[Any] = []  # objects whose identity is a key above
 
     def of(self, value: Any) -> int:
-        stack = [value]
-        while stack:
-            here = stack[-1]
-            if id(here) in self._known:
-                stack.pop()
-                continue
+        known = self._known.get(id(value))
+        if known is not None:
+            return known
+        containers = [value]
+        for here in containers:  # grows while it is walked
             inner = here.values() if isinstance(here, dict) else here
-            missing = [one for one in inner if isinstance(one, (dict, list, tuple)) and id(one) not in self._known]
-            if missing:
-                stack.extend(missing)
-                continue
-            parts = tuple(map(self._part, inner))
+            containers += [one for one in inner if isinstance(one, (dict, list, tuple)) and id(one) not in self._known]
+        for here in reversed(containers):  # what is inside comes first
+            parts = tuple(map(self._part, here.values() if isinstance(here, dict) else here))
             key = (tuple(here), parts) if isinstance(here, dict) else parts
             self._known[id(here)] = self._numbers.setdefault(key, len(self._numbers))
-            self._alive.append(here)
-            stack.pop()
+        self._alive += containers
         return self._known[id(value)]
 
     def _part(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return value
         if isinstance(value, (dict, list, tuple)):
             return self._known[id(value)]
         if isinstance(value, (float, Decimal)):

@@ -14,9 +14,8 @@ def sequence(*parts: Expression) -> Expression:
     """All parts, one after the other; nested sequences are opened and adjacent literals joined."""
     items: list[Expression] = []
     for part in parts:
-        for item in part.items if isinstance(part, Sequence) else (part,):
-            last = items[-1] if items else None
-            if isinstance(item, Literal) and isinstance(last, Literal):
+        for item in part.items if type(part) is Sequence else (part,):
+            if type(item) is Literal and items and type(last := items[-1]) is Literal:
                 items[-1] = Literal(last.data + item.data)
             else:
                 items.append(item)

@@ -26,7 +26,8 @@ def finished_object(objects: ObjectSet, names: Names, *, is_strict: bool) -> Obj
     """
     declared = {name for name, _ in objects.properties}
     undeclared = tuple((name, objects.extra) for name in objects.required if name not in declared)
-    objects = replace(objects, properties=objects.properties + undeclared)
+    if undeclared:
+        objects = replace(objects, properties=objects.properties + undeclared)
     is_closed = is_strict and objects.openness == Openness.SILENT and objects.minimum <= len(objects.properties)
     if objects.layers or objects.names != ANYTHING or objects.needs:
         objects = _Finishing(objects, names, is_closed=is_closed).finished()

@@ -123,6 +123,7 @@ class _Writer:
         self._rules = rules
         self._refuse_order = refuse_order
         self._names: dict[tuple[Shape, int], str] = {}
+        self._values: dict[Place, Expression | None] = {}
         self._pending: list[tuple[str, Place]] = []
 
     def write(self, root: Place) -> None:
@@ -167,6 +168,11 @@ class _Writer:
 
     def _value(self, place: Place) -> Expression | None:
         """What a member of that place is; None when nothing satisfies it."""
+        if place not in self._values:
+            self._values[place] = self._make_value(place)
+        return self._values[place]
+
+    def _make_value(self, place: Place) -> Expression | None:
         if not self._exploration.is_satisfiable(place):
             return None
         shape, level = self._exploration.shape(place), place[1]

@@ -16,6 +16,9 @@ Number = int | Decimal
 """An exact JSON number."""
 
 
+_DEPENDENT = frozenset(("dependentSchemas", "dependencies"))
+
+
 class Keywords:
     """Typed access to the keywords of ``place.schema``. A value of the wrong shape is a :class:`SourceError`."""
 
@@ -30,9 +33,16 @@ class Keywords:
     def __contains__(self, name: str) -> bool:
         return name in self.schema
 
+    def has_any(self, names: frozenset[str]) -> bool:
+        """Whether one of these keywords is there: most schemas have few, so what has none is not read."""
+        return not names.isdisjoint(self.schema)
+
     def pointer(self, name: str, *inner: str | int) -> str:
         """The JSON pointer of a keyword, or of something under it."""
-        return "/".join((self.place.pointer, *(pointer_token(str(one)) for one in (name, *inner))))
+        pointer = f"{self.place.pointer}/{pointer_token(name)}"
+        for one in inner:
+            pointer += f"/{pointer_token(str(one))}"
+        return pointer
 
     def malformed(self, name: str, expected: str) -> SourceError:
         """The error for a value that is not what the standard asks for."""
@@ -107,20 +117,22 @@ class Keywords:
 
     def named_children(self, name: str) -> dict[str, int]:
         """The ids of the schemas in the object under ``name``, in order; empty when absent."""
-        return {one: self.inner_child(name, one) for one in self.map(name)}
-
-    def inner_child(self, name: str, inner: str) -> int:
-        """The id of one schema in the object under ``name``."""
-        return self._document.schema_id(
-            self.schema[name][inner], self.pointer(name, inner), self.place.base, self.place.scope
-        )
+        outer, base, scope = self.pointer(name), self.place.base, self.place.scope
+        schema_id = self._document.schema_id
+        return {
+            inner: schema_id(schema, f"{outer}/{pointer_token(inner)}", base, scope)
+            for inner, schema in self.map(name).items()
+        }
 
     def dependent_children(self) -> tuple[tuple[str, int], ...]:
         """Names, and the schemas that objects with a member of that name satisfy."""
+        if not self.has_any(_DEPENDENT):
+            return ()
         listed = list(self.named_children("dependentSchemas").items())
         for name, value in self.map("dependencies").items():
             if not isinstance(value, (list, tuple)):
-                listed.append((name, self.inner_child("dependencies", name)))
+                pointer = self.pointer("dependencies", name)
+                listed.append((name, self._document.schema_id(value, pointer, self.place.base, self.place.scope)))
         return tuple(listed)
 
     def referred(self, name: str) -> tuple[int, ...]:

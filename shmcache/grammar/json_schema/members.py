@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from shmcache.grammar.ir import EMPTY, Expression, Graph
 from shmcache.grammar.json_schema.expressions import sequence
@@ -147,21 +147,17 @@ class Levels:
 
 @dataclass(slots=True)
 class _Beginning:
-    """All names with the same first characters, so many.
+    """All names with the same first characters, so many. ``stretches``: how they go on, once that is known."""
 
-    ``longer``: by their next character, those that go on. ``stretches``: how they go on, once that is known.
-    """
-
-    length: int = 0
-    members: list[int] = field(default_factory=list)
-    longer: dict[str, _Beginning] = field(default_factory=dict)
+    length: int
+    members: list[int]
     whole: int = -1  # the member whose name this is
     stretches: list[_Stretch] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """The next part of some names, up to ``reached``; and what stands behind these, if one of them ends there."""
+    """The next part of some names, up to ``reached``; and what stands behind the name, if it ends there."""
 
     text: Expression
     reached: _Beginning
@@ -216,20 +212,10 @@ class _MemberGraph:
         self._pending: list[tuple[_Beginning, int, int, Level, int]] = []
         self._named: dict[tuple[int, Level], int] = {}
         self._beginnings = [self._part(sequence(one, spelling.opening)) for one in (EMPTY, comma)]
-        self._root = _Beginning()
-        for at, member in enumerate(members):
-            self._add_name(at, member.name)
+        self._root = _Beginning(0, list(range(len(members))))
         self._first_required = [len(members)] * (len(members) + 1)  # from each member on
         for at in range(len(members) - 1, -1, -1):
             self._first_required[at] = at if members[at].is_required else self._first_required[at + 1]
-
-    def _add_name(self, member: int, name: str) -> None:
-        here = self._root
-        here.members.append(member)
-        for character in name:
-            here = here.longer.setdefault(character, _Beginning(here.length + 1))
-            here.members.append(member)
-        here.whole = member
 
     def _state(self) -> int:
         self._strings.budget.spend_edges()  # the state itself is counted where the graph becomes an automaton
@@ -272,8 +258,7 @@ class _MemberGraph:
         count = len(self._members)
         last = self._first_required[at]  # none behind it may follow yet
         if at < count:
-            members = self._root.members
-            entry = self._within_names(self._root, bisect_left(members, at), bisect_right(members, last) - 1, level)
+            entry = self._within_names(self._root, at, min(last, count - 1), level)
             if entry is not None:
                 self._edges.append((state, self._beginnings[separator is not EMPTY], entry))
         if last == count:
@@ -308,9 +293,10 @@ class _MemberGraph:
             rest = self._members[first].name[beginning.length :]
             self._end_name(state, sequence(self._spelling.text(rest), self._spelling.closing), first, level)
             return
+        stretches = self._stretches(beginning)
         if first <= beginning.whole <= last:
             self._end_name(state, self._spelling.closing, beginning.whole, level)
-        for stretch in self._stretches(beginning):
+        for stretch in stretches:
             members = stretch.reached.members
             low, high = bisect_left(members, first), bisect_right(members, last) - 1
             if low > high:
@@ -335,23 +321,29 @@ class _MemberGraph:
         states behind it. A call is no longer than one character is.
         """
         if beginning.stretches is None:
-            parts = beginning.whole >= 0 or len(beginning.longer) > 1
-            make = self._character if parts and self._as_call is None else self._stretch
-            beginning.stretches = [make(character, longer) for character, longer in beginning.longer.items()]
+            by_character: dict[str, list[int]] = {}
+            for member in beginning.members:
+                name = self._members[member].name
+                if len(name) == beginning.length:
+                    beginning.whole = member
+                else:
+                    by_character.setdefault(name[beginning.length], []).append(member)
+            parts = beginning.whole >= 0 or len(by_character) > 1
+            is_short = parts and self._as_call is None
+            beginning.stretches = [
+                self._stretch(beginning.length, members, is_short=is_short) for members in by_character.values()
+            ]
         return beginning.stretches
 
-    def _character(self, character: str, longer: _Beginning) -> _Stretch:
-        return _Stretch(self._spelling.text(character), longer, is_end=False)
-
-    def _stretch(self, text: str, reached: _Beginning) -> _Stretch:
-        """The character and all that follow it up to where names part or end."""
-        while reached.whole < 0 and len(reached.longer) == 1:
-            ((character, reached),) = reached.longer.items()
-            text += character
-        expression = self._spelling.text(text)
-        if reached.longer:
-            return _Stretch(expression if len(text) == 1 else self._part(expression), reached, is_end=False)
-        return _Stretch(self._part(sequence(expression, self._spelling.closing)), reached, is_end=True)
+    def _stretch(self, start: int, members: list[int], *, is_short: bool) -> _Stretch:
+        """The next character of these names; unless it ``is_short``, all up to where they part or one of them ends."""
+        names = [self._members[member].name for member in members]
+        end = start + 1 if is_short else _common_length(min(names), max(names))
+        expression = self._spelling.text(names[0][start:end])
+        if is_short or len(members) > 1:
+            part = expression if end == start + 1 else self._part(expression)
+            return _Stretch(part, _Beginning(end, members), is_end=False)
+        return _Stretch(self._part(sequence(expression, self._spelling.closing)), _Beginning(end, members), is_end=True)
 
     def _behind_name(self, member: int, level: Level) -> int:
         state = self._named.get((member, level))
@@ -364,3 +356,8 @@ class _MemberGraph:
                 if counted is not None:
                     self._edges.append((state, self._part(behind_name), self._place(member + 1, counted)))
         return state
+
+
+def _common_length(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    return next((at for at, (here, there) in enumerate(zip(one, other, strict=False)) if here != there), len(one))

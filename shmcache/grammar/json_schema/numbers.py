@@ -55,10 +55,14 @@ class NumberSet:
 ANY_NUMBER = NumberSet()
 ANY_INTEGER = NumberSet(is_integer=True)
 
+_KEYWORDS = frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
+
 
 def read_numbers(keywords: Keywords, *, is_integer: bool) -> NumberSet:
     """What ``minimum`` and its like say, in the spellings of all drafts."""
-    result = NumberSet(is_integer=is_integer)
+    result = ANY_INTEGER if is_integer else ANY_NUMBER
+    if not keywords.has_any(_KEYWORDS):
+        return result
     for name, exclusive_name, is_low in (
         ("minimum", "exclusiveMinimum", True),
         ("maximum", "exclusiveMaximum", False),

@@ -113,17 +113,19 @@ ANY_OBJECT = ObjectSet()
 PRODUCT_MAX = 16
 """Most records that two unions are multiplied out to; beyond, they are kept as they are."""
 
-KEYWORDS = (
-    "properties",
-    "required",
-    "additionalProperties",
-    "patternProperties",
-    "propertyNames",
-    "minProperties",
-    "maxProperties",
-    "dependentRequired",
-    "dependentSchemas",
-    "dependencies",
+KEYWORDS = frozenset(
+    (
+        "properties",
+        "required",
+        "additionalProperties",
+        "patternProperties",
+        "propertyNames",
+        "minProperties",
+        "maxProperties",
+        "dependentRequired",
+        "dependentSchemas",
+        "dependencies",
+    )
 )
 
 

@@ -10,6 +10,7 @@ leads there.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urldefrag, urljoin
@@ -24,6 +25,8 @@ Scope = tuple[tuple[str, str], ...]
 RECURSIVE = "#"
 """The name that stands for ``$recursiveAnchor`` among dynamic anchors; no anchor can be called so."""
 
+_EVALUATING = frozenset(("unevaluatedProperties", "unevaluatedItems"))
+_SOUGHT = _EVALUATING | {"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"}
 _DRAFT = re.compile(r"^https?://json-schema\.org/draft(?:-0?(\d+)|/(20(?:19|20))-(?:09|12))/schema#?$")
 _UNKNOWN_DRAFT = 2020
 _OF_THE_STANDARD = re.compile(r"https?://json-schema\.org/draft[-/]")
@@ -61,7 +64,10 @@ class Resources:
         if not isinstance(root, dict):
             raise not_a_schema(root, "")
         self._resources[""] = Place(root, "", "")
-        self._walk(self._resources[""])
+        if _has_sought(root):
+            self._walk(self._resources[""])
+        else:
+            self._identify(root, "", "")
 
     def find(self, uri: str) -> Place | None:
         """The resource of that URI; None where it is not in the document, nor part of the standard."""
@@ -102,11 +108,11 @@ class Resources:
             place = pending.pop()
             self._budget.spend_edges()
             if isinstance(place.schema, dict):
-                self._add(place, pending)
+                base = self._identify(place.schema, place.pointer, place.base)
+                pending.extend(_schemas_in(place.schema, place.pointer, base))
 
-    def _add(self, place: Place, pending: list[Place]) -> None:
-        schema, base = place.schema, place.base
-        assert isinstance(schema, dict)
+    def _identify(self, schema: dict[str, Any], pointer: str, base: str) -> str:
+        """Notes what a schema is called; returns its base URI, given that around it."""
         draft = _draft_of(schema, self.draft_of(base))
         ignores_siblings = draft <= 7 and "$ref" in schema
         identifier = schema.get("id" if draft <= 4 else "$id")
@@ -114,31 +120,20 @@ class Resources:
             uri, fragment = urldefrag(urljoin(base, identifier))
             if uri != base and not identifier.startswith("#"):
                 base = uri
-                self._resources.setdefault(base, Place(schema, place.pointer, base))
+                self._resources.setdefault(base, Place(schema, pointer, base))
                 self._drafts.setdefault(base, draft)
             if fragment and draft <= 7:
-                self.anchors.setdefault((base, fragment), Place(schema, place.pointer, base))
-        self._add_anchors(Place(schema, place.pointer, base), draft)
-        self.has_unevaluated |= "unevaluatedProperties" in schema or "unevaluatedItems" in schema
+                self.anchors.setdefault((base, fragment), Place(schema, pointer, base))
+        if draft > 7:
+            self._add_anchors(Place(schema, pointer, base))
+        self.has_unevaluated |= not _EVALUATING.isdisjoint(schema)
         if base:
             self._bases[id(schema)] = base
-        for keyword, value in schema.items():
-            role = UNDER_KEYWORD.get(keyword, DATA)
-            pointer = f"{place.pointer}/{pointer_token(keyword)}"
-            if role == DATA:
-                continue
-            if isinstance(value, dict) and role != SCHEMA:
-                pending.extend(Place(inner, f"{pointer}/{pointer_token(name)}", base) for name, inner in value.items())
-            elif isinstance(value, (list, tuple)) and role in (SCHEMA, SCHEMAS):
-                pending.extend(Place(inner, f"{pointer}/{at}", base) for at, inner in enumerate(value))
-            elif isinstance(value, dict):
-                pending.append(Place(value, pointer, base))
+        return base
 
-    def _add_anchors(self, place: Place, draft: int) -> None:
+    def _add_anchors(self, place: Place) -> None:
         schema, base = place.schema, place.base
         assert isinstance(schema, dict)
-        if draft <= 7:
-            return
         for keyword in ("$anchor", "$dynamicAnchor"):
             anchor = schema.get(keyword)
             if isinstance(anchor, str):
@@ -150,9 +145,49 @@ class Resources:
             self._dynamic.setdefault(base, {})[RECURSIVE] = place
 
 
+def _has_sought(root: dict[str, Any]) -> bool:
+    """Whether anything below the root has, or looks as if it had, one of the keywords that a walk looks for.
+
+    Most documents have none, and a look at all that is in them takes a fifth of the time.
+    """
+    pending: list[Any] = list(root.values())
+    while pending:
+        here = pending.pop()
+        if isinstance(here, dict):
+            if not _SOUGHT.isdisjoint(here) and any(map(_is_sought, here.items())):
+                return True
+            pending += here.values()
+        elif isinstance(here, (list, tuple)):
+            pending += here
+    return False
+
+
+def _is_sought(item: tuple[str, Any]) -> bool:
+    keyword, value = item
+    # Under the name of a property that is called like an identifier there is a schema.
+    return keyword in _EVALUATING or (keyword in _SOUGHT and not isinstance(value, dict))
+
+
+def _schemas_in(schema: dict[str, Any], outer: str, base: str) -> Iterator[Place]:
+    """The places of the schemas directly under the keywords of one at the pointer ``outer``."""
+    for keyword, value in schema.items():
+        role = UNDER_KEYWORD.get(keyword, DATA)
+        if role == DATA:
+            continue
+        pointer = f"{outer}/{pointer_token(keyword)}"
+        if isinstance(value, dict) and role != SCHEMA:
+            for name, inner in value.items():
+                yield Place(inner, f"{pointer}/{pointer_token(name)}", base)
+        elif isinstance(value, (list, tuple)) and role in (SCHEMA, SCHEMAS):
+            for at, inner in enumerate(value):
+                yield Place(inner, f"{pointer}/{at}", base)
+        elif isinstance(value, dict):
+            yield Place(value, pointer, base)
+
+
 def pointer_token(name: str) -> str:
     """``name`` as one token of a JSON pointer (RFC 6901)."""
-    return name.replace("~", "~0").replace("/", "~1")
+    return name.replace("~", "~0").replace("/", "~1") if "~" in name or "/" in name else name
 
 
 def not_a_schema(value: Any, pointer: str) -> SourceError:

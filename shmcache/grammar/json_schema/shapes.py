@@ -53,9 +53,9 @@ def _each_with_each(
 
 def intersect(first: Shape, second: Shape, budget: Budget) -> Shape:
     """Values of both."""
-    if first == EVERYTHING:
+    if first is EVERYTHING or first == EVERYTHING:
         return second
-    if second == EVERYTHING:
+    if second is EVERYTHING or second == EVERYTHING:
         return first
     return Shape(
         first.null and second.null,

@@ -95,6 +95,8 @@ ANY_STRING = StringSet()
 REGULAR_EXPRESSION = StringSet(conditions=frozenset((Condition("format", "regex"),)))
 """Of which the format alone is asked: its rules admit more than an automaton can."""
 
+_KEYWORDS = frozenset(("minLength", "maxLength", "pattern", "format"))
+
 _LONG_MIN = 512
 """Strings of fewer characters are not looked at as long ones."""
 
@@ -156,6 +158,8 @@ class Strings:
 
         ``refuse`` is told of a pattern that is not supported; None: pattern and format are not looked at.
         """
+        if not keywords.has_any(_KEYWORDS):
+            return ANY_STRING
         conditions: list[Condition] = []
         pattern, name = keywords.text("pattern"), keywords.text("format")
         if refuse is not None and pattern is not None:
