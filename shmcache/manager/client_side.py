@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from shmcache.errors import ManagerUnavailable, SegmentError, ShmCacheError
 from shmcache.manager import effects as fx
@@ -45,12 +46,14 @@ class ClientSide:
         apply: Callable[[ev.Event], None],
         let_go: Callable[[Client, str], None],
         statistics: Callable[[], dict[str, object]],
+        postpone: Callable[[Callable[[], None]], None],
     ) -> None:
         self._clients = clients
         self._shelf = shelf
         self._apply = apply
         self._let_go = let_go
         self._statistics = statistics
+        self._postpone = postpone
 
     # --- from clients ------------------------------------------------------------------------------------------------
 
@@ -153,10 +156,10 @@ class ClientSide:
             case fx.SendMissing(client, request):
                 self._send_to(client, wire.Missing(request))
             case fx.SendCleared(client, request, generation):
-                asker = self._clients.get(client)
-                fields = {"generation": generation, "asked_by": asker.pid if asker else None}
-                _log.info("generation %d opened by pid %s", *fields.values(), extra=fields)
                 self._send_to(client, wire.Cleared(request, generation))
+                asker = self._clients.get(client)
+                # A line in the log takes longer than the clear itself.
+                self._postpone(partial(_log_clear, generation, asker.pid if asker else None))
             case fx.SendEvicted(client, request, entries, charged_bytes):
                 self._send_to(client, wire.Evicted(request, entries, charged_bytes))
             case fx.DropSource(source):
@@ -207,6 +210,11 @@ class ClientSide:
             return
         if client.is_leaving and not client.connection.wants_to_send:
             self._let_go(client, "")
+
+
+def _log_clear(generation: int, asked_by: int | None) -> None:
+    fields = {"generation": generation, "asked_by": asked_by}
+    _log.info("generation %d opened by pid %s", *fields.values(), extra=fields)
 
 
 def _close_source(asked: ev.CompileAsked | ev.FetchAsked) -> None:

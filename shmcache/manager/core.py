@@ -83,9 +83,7 @@ class ManagerCore:
         return self._effects
 
     def next_deadline(self) -> float | None:
-        """When the next Tick is due at the latest; None: only when something happens."""
-        if self.entries.has_backlog:
-            return self._now
+        """When the next Tick is due at the latest, the backlog apart; None: only when something happens."""
         deadlines = [self.workers.next_deadline()]
         if self.workers.is_short(self.compiles.has_queue):
             deadlines.append(self.workers.start_again_at)

@@ -13,7 +13,7 @@ older entries at once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from shmcache.manager.policy import CHARGED_TIERS, UNLIMITED, Policy
@@ -24,6 +24,15 @@ ANY_GENERATION = 0
 
 NO_OWNER = 0
 """Owner of restored entries: workers of an earlier manager are no workers of this one."""
+
+TURNS_SPARE = 64
+"""Turns of entries that are gone are dropped when there are more of them than of others, and than this."""
+
+
+SAMPLE_ENTRIES = 64
+SAMPLE_SHARE = 4
+"""So many candidates are looked at for an eviction, holding so many times what is needed: the worst of a sample is
+about as bad as the worst of all, and is found in the same time among any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +71,15 @@ class Entries:
         self._sums: dict[tuple[Tier, SlotState, int], list[int]] = {}
         self._valid: dict[Tier, dict[bytes, int]] = {tier: {} for tier in Tier}
         self._backlog: deque[Iterator[int]] = deque()
+        self._passing: dict[SlotState, dict[int, None]] = {SlotState.FILLING: {}, SlotState.ZOMBIE: {}}
+        self._turns: dict[Tier, deque[int]] = {tier: deque() for tier in Tier}
         for entry in sorted(restored, key=lambda entry: entry.serial):
             self.serial_last = max(self.serial_last, entry.serial)
             self._put(entry)
             valid = self._valid[entry.tier]
             if entry.state is SlotState.READY and self.is_current(entry) and entry.key not in valid:
                 valid[entry.key] = entry.serial
+                self._give_turn(entry)
             elif entry.state is not SlotState.ZOMBIE:
                 self._backlog.append(iter((entry.serial,)))
         self._held_bytes_at_start = {tier: self.held_bytes(tier) for tier in CHARGED_TIERS}
@@ -100,18 +112,27 @@ class Entries:
         found = [self._entries[serial] for serial in self._valid[tier].values()]
         return [entry for entry in found if entry.state is SlotState.READY]
 
+    def has_ready(self, tier: Tier) -> bool:
+        """Whether a tier has any valid READY entry."""
+        return next(self.candidates(tier), None) is not None
+
     def zombies(self) -> list[Entry]:
         """All entries that wait for their last mapping to go."""
-        return [entry for entry in self._entries.values() if entry.state is SlotState.ZOMBIE]
+        return [self._entries[serial] for serial in self._passing[SlotState.ZOMBIE]]
+
+    def zombie_serials(self) -> list[int]:
+        """The serials of all zombies."""
+        return list(self._passing[SlotState.ZOMBIE])
 
     @property
     def has_zombies(self) -> bool:
         """Whether any entry waits for its last mapping to go."""
-        return any(state is SlotState.ZOMBIE for _, state, _ in self._sums)
+        return bool(self._passing[SlotState.ZOMBIE])
 
     def owned_filling(self, owner: int) -> list[Entry]:
         """FILLING entries of that worker."""
-        return [entry for entry in self._entries.values() if entry.owner == owner and entry.state is SlotState.FILLING]
+        filling = (self._entries[serial] for serial in self._passing[SlotState.FILLING])
+        return [entry for entry in filling if entry.owner == owner]
 
     @property
     def has_backlog(self) -> bool:
@@ -137,6 +158,11 @@ class Entries:
         """READY, FILLING and retired bytes of a tier: what counts against its limit."""
         return sum(amount_bytes for (of, _, _), (amount_bytes, _) in self._sums.items() if of is tier)
 
+    def zombie_bytes(self, tier: Tier) -> int:
+        """Bytes of a tier that come back when their last mapping goes."""
+        of_zombies = (cell for (of, state, _), cell in self._sums.items() if of is tier and state is SlotState.ZOMBIE)
+        return sum(amount_bytes for amount_bytes, _ in of_zombies)
+
     def shortage_bytes(self, tier: Tier, wanted_bytes: int) -> int:
         """Bytes that must become free before ``wanted_bytes`` more fit under the tier's limit; 0 or less: they fit."""
         limit_bytes = self._policy.limit_of(tier)
@@ -151,6 +177,12 @@ class Entries:
             cell[1] += 1
         assert sums == {place: cell for place, cell in self._sums.items() if cell[1]}, "sums differ from the entries"
         assert all(cell[0] >= 0 for cell in self._sums.values()), "a sum is negative"
+        for state, serials in self._passing.items():
+            found = {serial for serial, entry in self._entries.items() if entry.state is state}
+            assert found == set(serials), f"not all that is {state.name} is listed as such"
+        for tier, turns in self._turns.items():
+            assert {entry.serial for entry in self.ready(tier)} <= set(turns), "an entry whose turn never comes"
+            assert len(set(turns)) == len(turns), "an entry with two turns"
         listed = [(tier, key, serial) for tier, valid in self._valid.items() for key, serial in valid.items()]
         for tier, key, serial in listed:
             entry = self._entries[serial]
@@ -179,6 +211,7 @@ class Entries:
         """FILLING becomes READY, with what its file really takes. Only in its own generation."""
         assert entry.state is SlotState.FILLING
         assert self.is_current(entry)
+        self._give_turn(entry)
         return self._put(
             replace(
                 entry,
@@ -210,12 +243,14 @@ class Entries:
             if self._valid[tier]:
                 self._backlog.append(iter(self._valid[tier].values()))
                 self._valid[tier] = {}
+            self._turns[tier] = deque()
         return self.generation
 
-    def take_backlog(self, count: int) -> list[Entry]:
-        """Up to ``count`` entries that are to be retired now."""
+    def take_backlog(self, count: int, *, enough_bytes: int | None = None) -> list[Entry]:
+        """Up to ``count`` entries that are to be retired now, and no more than hold ``enough_bytes``."""
         taken: list[Entry] = []
-        while self._backlog and len(taken) < count:
+        taken_bytes = 0
+        while self._backlog and len(taken) < count and (enough_bytes is None or taken_bytes < enough_bytes):
             serial = next(self._backlog[0], None)
             entry = None if serial is None else self._entries.get(serial)
             if serial is None:
@@ -223,9 +258,38 @@ class Entries:
             # One that a worker still fills is retired by its commit, its abandonment or the worker's death.
             elif entry is not None and _is_abandoned(entry):
                 taken.append(entry)
+                taken_bytes += entry.charged_bytes
         return taken
 
     # --- eviction ----------------------------------------------------------------------------------------------------
+
+    def candidates(self, tier: Tier, *, spared: frozenset[bytes] = frozenset()) -> Iterator[Entry]:
+        """READY entries of a tier that may be evicted, those first that were not looked at for longest."""
+        for serial in self._turns[tier]:
+            entry = self._entries.get(serial)
+            if entry is not None and entry.state is SlotState.READY and entry.key not in spared:
+                yield entry
+
+    def pass_over(self, tier: Tier, looked_at: Collection[Entry]) -> None:
+        """Their turn comes again after that of all others; they are the first of the candidates."""
+        turns = self._turns[tier]
+        serials = {entry.serial for entry in looked_at}
+        kept: list[int] = []
+        while serials and turns:
+            serial = turns.popleft()
+            serials.discard(serial)
+            entry = self._entries.get(serial)
+            if entry is not None and entry.state is SlotState.READY:
+                kept.append(serial)
+        turns.extend(kept)
+
+    def _give_turn(self, entry: Entry) -> None:
+        turns = self._turns[entry.tier]
+        if len(turns) > 2 * len(self._valid[entry.tier]) + TURNS_SPARE:
+            # Of entries that went without their turn.
+            serials = [serial for serial in turns if serial in self._entries]
+            turns = self._turns[entry.tier] = deque(serials)
+        turns.append(entry.serial)
 
     def victims(
         self,
@@ -235,22 +299,12 @@ class Entries:
         mapped: frozenset[int],
         spared: frozenset[bytes] = frozenset(),
     ) -> list[Entry]:
-        """READY entries of a tier in the order in which they should go.
+        """All READY entries of a tier in the order in which they should go; those first that nobody maps.
 
-        Entries that nobody maps come first, because only their bytes become free at once. Among equals it is the
-        greatest (age × bytes ÷ cost): of two entries of one size and cost the one used longer ago, of two of one
-        age the one that holds more bytes per microsecond of compiling.
+        Only their bytes become free at once.
         """
-        candidates = [entry for entry in self.ready(tier) if entry.key not in spared]
-        # An entry that no reader ever touched was last used when it was made; serials grow with time.
-        order = sorted(candidates, key=lambda entry: (last_use.get(entry.serial, 0), entry.serial))
-        age = {entry.serial: len(order) - place for place, entry in enumerate(order)}
-
-        def rank(entry: Entry) -> tuple[bool, float, int]:
-            worthless = age[entry.serial] * entry.charged_bytes / max(1, entry.cost_us)
-            return entry.serial in mapped, -worthless, entry.serial
-
-        return sorted(candidates, key=rank)
+        order = by_worth(list(self.candidates(tier, spared=spared)), last_use)
+        return sorted(order, key=lambda entry: entry.serial in mapped)
 
     # --- the one place of change -------------------------------------------------------------------------------------
 
@@ -267,10 +321,42 @@ class Entries:
             cell[1] -= 1
             if not cell[1]:
                 del self._sums[place]
+            self._passing.get(old.state, {}).pop(old.serial, None)
         if new is not None:
             cell = self._sums.setdefault((new.tier, new.state, new.generation), [0, 0])
             cell[0] += new.charged_bytes
             cell[1] += 1
+            if new.state in self._passing:
+                self._passing[new.state][new.serial] = None
+
+
+def by_worth(entries: Sequence[Entry], last_use: Mapping[int, int]) -> list[Entry]:
+    """The entries in the order in which they should go: greatest (age × bytes ÷ cost) first.
+
+    Of two entries of one size and cost that is the one used longer ago, of two of one age the one that holds more bytes
+    per microsecond of compiling. Age is the place among them: what recency words say is any process's to write.
+    """
+    # An entry that no reader ever touched was last used when it was made; serials grow with time.
+    order = sorted(entries, key=lambda entry: (last_use.get(entry.serial, 0), entry.serial))
+    age = {entry.serial: len(order) - place for place, entry in enumerate(order)}
+
+    def rank(entry: Entry) -> tuple[float, int]:
+        return -age[entry.serial] * entry.charged_bytes / max(1, entry.cost_us), entry.serial
+
+    return sorted(order, key=rank)
+
+
+def take_sample(candidates: Iterator[Entry], shortage_bytes: int, entries_min: int = 0) -> list[Entry]:
+    """The next of the candidates: enough to choose well among them what is to go for that many bytes."""
+    entries_min = max(entries_min, SAMPLE_ENTRIES)
+    sample: list[Entry] = []
+    sample_bytes = 0
+    for entry in candidates:
+        sample.append(entry)
+        sample_bytes += entry.charged_bytes
+        if len(sample) >= entries_min and sample_bytes >= SAMPLE_SHARE * shortage_bytes:
+            break
+    return sample
 
 
 def _is_abandoned(entry: Entry) -> bool:

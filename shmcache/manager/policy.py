@@ -86,7 +86,8 @@ class Policy:
     back_off_seconds_max: float = 10.0
     crashes_max: int = 6
     """Workers that may die one after the other before waiting callers are told to compile privately."""
-    retire_batch: int = 64
+    retire_batch: int = 2
+    """Entries of older generations that one Tick retires."""
     allocation_rounds_max: int = 6
 
     def limit_of(self, tier: Tier) -> int:

@@ -22,6 +22,7 @@ from typing import Any
 from shmcache.manager import effects as fx
 from shmcache.manager import events as ev
 from shmcache.manager.bookkeeping import Bookkeeping
+from shmcache.manager.chores import Chores
 from shmcache.manager.client_side import ClientEffect, ClientSide
 from shmcache.manager.connection import Connection, peer_credentials
 from shmcache.manager.core import ManagerCore
@@ -40,8 +41,6 @@ _log = logging.getLogger(__name__)
 
 ACCEPTED_AT_ONCE_MAX = 64
 BACKLOG = 1024
-PROBE_SECONDS = 0.1
-PROBES_AT_ONCE_MAX = 256
 SWEEP_SECONDS = 2.0
 """After a start, files are looked at once more: a worker of a killed manager may have published one meanwhile."""
 NO_DESCRIPTORS_SECONDS = 0.2
@@ -52,7 +51,6 @@ NO_DESCRIPTORS_SECONDS = 0.2
 class _Timers:
     """When what is due, in seconds of the monotonic clock."""
 
-    probe: float
     sweep: float
     accept: float
     idle_since: float
@@ -80,10 +78,15 @@ class Server:
         self._pending: deque[ev.Event] = deque()
         self._is_applying = False
         self._bookkeeping = Bookkeeping(self.shelf.control, clock)
-        self._probed_last = 0
         self._is_stopping = False
+        self.chores = Chores(self.core, self.shelf, self.apply)
         self._client_side = ClientSide(
-            self.clients, self.shelf, apply=self.apply, let_go=self._let_go, statistics=self.statistics
+            self.clients,
+            self.shelf,
+            apply=self.apply,
+            let_go=self._let_go,
+            statistics=self.statistics,
+            postpone=lambda action: self.chores.postpone(action, clock()),
         )
         self._worker_side = WorkerSide(
             supervisor,
@@ -94,7 +97,7 @@ class Server:
             unwatch=self._unwatch_worker,
         )
         now = clock()
-        self._timers = _Timers(probe=now, sweep=now + SWEEP_SECONDS, accept=now, idle_since=now)
+        self._timers = _Timers(sweep=now + SWEEP_SECONDS, accept=now, idle_since=now)
         self._listener: socket.socket | None = None
         self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._selector.register(self._wake_read, selectors.EVENT_READ, ("wake", None))
@@ -129,6 +132,7 @@ class Server:
     def close(self, *, remove: bool) -> None:
         """Ends everything in order; ``remove``: the cache too, otherwise it stays for the next manager."""
         self.shelf.control.set_state(ManagerState.STOPPING)
+        self.chores.finish()
         if self._listener is not None:
             with contextlib.suppress(FileNotFoundError):
                 steps.unlink(self.namespace.socket_path)
@@ -228,11 +232,9 @@ class Server:
         for worker in self._worker_side.all():
             self._expect(worker.connection, ("worker", worker.number))
         now = self._clock()
-        due = [self._timers.sweep]
+        due = [self._timers.sweep, self.chores.due()]
         if (deadline := self.core.next_deadline()) is not None:
             due.append(deadline)
-        if self.core.entries.has_zombies:
-            due.append(self._timers.probe)
         if self._idle_seconds is not None and self._is_idle():
             due.append(self._timers.idle_since + self._idle_seconds)
         if self._timers.accept > now:
@@ -245,9 +247,7 @@ class Server:
         deadline = self.core.next_deadline()
         if deadline is not None and deadline <= now:
             self.apply(ev.Tick())
-        if now >= self._timers.probe and self.core.entries.has_zombies:
-            self._timers.probe = now + PROBE_SECONDS
-            self._probe_zombies()
+        self.chores.run(now)
         if now >= self._timers.sweep:
             self._timers.sweep = float("inf")
             sweep_strays(self.namespace, self.shelf.control, self.shelf.index)
@@ -258,13 +258,6 @@ class Server:
         elif self._idle_seconds is not None and now - self._timers.idle_since >= self._idle_seconds:
             _log.info("nobody has been here for %s s: ending", self._idle_seconds)
             self._is_stopping = True
-
-    def _probe_zombies(self) -> None:
-        serials = sorted(entry.serial for entry in self.core.entries.zombies())
-        later = [serial for serial in serials if serial > self._probed_last]
-        for serial in (later or serials)[:PROBES_AT_ONCE_MAX]:
-            self._probed_last = serial
-            self.apply(ev.Probed(serial, self.shelf.probe(serial)))
 
     def _is_idle(self) -> bool:
         return self.clients.count("client") == 0 and self.core.compiles.in_flight == 0

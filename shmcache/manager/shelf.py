@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from shmcache.errors import SegmentError
 from shmcache.manager import effects as fx
 from shmcache.manager import events as ev
-from shmcache.manager.entries import Entry
+from shmcache.manager.entries import Entry, by_worth, take_sample
 from shmcache.memory.control import ControlWriter
 from shmcache.memory.hints import Hints
 from shmcache.memory.index import IndexWriter
@@ -30,7 +30,7 @@ from shmcache.memory.segments import NO_TEXT, charged_bytes, open_segment, read_
 _log = logging.getLogger(__name__)
 
 PROBED_FOR_EVICTION_MAX = 512
-"""Entries whose users are looked for before an eviction, the longest unused first; the rest counts as mapped."""
+"""Entries whose users are looked for before an eviction, unless one sample has more."""
 
 StoreEffect = fx.OpenGeneration | fx.PlaceSlot | fx.PublishSlot | fx.RetireSlot | fx.FreeSlot
 
@@ -181,13 +181,26 @@ class Shelf:
         finally:
             os.close(descriptor)
 
-    def see_use(self, entries: Iterable[Entry]) -> ev.UseSeen:
-        """When each entry was last used, and which are mapped."""
+    def see_use(self, candidates: Iterator[Entry], shortage_bytes: int) -> ev.UseSeen:
+        """When each of as many candidates as are needed was last used, and which are mapped.
+
+        They are looked at sample by sample, and in each in the order in which they would go, until so many bytes are
+        found that nobody maps. Which of the others are mapped is not found out: they count as mapped.
+        """
         now = now_ns()
-        last_use = {entry.serial: self.recency.last_used_ns(self._slots[entry.serial], now) for entry in entries}
-        order = sorted(last_use, key=lambda serial: last_use[serial])
-        mapped = {serial for serial in order[:PROBED_FOR_EVICTION_MAX] if self.is_mapped(serial)}
-        return ev.UseSeen(last_use, frozenset(mapped.union(order[PROBED_FOR_EVICTION_MAX:])))
+        last_use: dict[int, int] = {}
+        mapped: set[int] = set()
+        while shortage_bytes > 0 and len(last_use) < PROBED_FOR_EVICTION_MAX:
+            sample = take_sample(candidates, shortage_bytes)
+            if not sample:
+                break
+            last_use |= {entry.serial: self.recency.last_used_ns(self._slots[entry.serial], now) for entry in sample}
+            for entry in by_worth(sample, last_use):
+                if shortage_bytes <= 0 or self.is_mapped(entry.serial):
+                    mapped.add(entry.serial)
+                else:
+                    shortage_bytes -= entry.charged_bytes
+        return ev.UseSeen(last_use, frozenset(mapped))
 
     # --- files -------------------------------------------------------------------------------------------------------
 

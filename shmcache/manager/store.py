@@ -9,20 +9,24 @@ generation in which the compile's lease was granted is the current one. Comparin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from shmcache.manager import effects as fx
 from shmcache.manager import events as ev
-from shmcache.manager.entries import ANY_GENERATION, Entries, Entry
+from shmcache.manager.entries import ANY_GENERATION, Entries, Entry, by_worth, take_sample
 from shmcache.manager.policy import CHARGED_TIERS, UNLIMITED, Policy
 from shmcache.memory.layout import SlotState, Tier
 
 Peer = tuple[str, int]
 """``client`` or ``worker``, and its number."""
 
-_PROBES_MAX = 256
-"""Zombies looked at again before anything is evicted."""
+_PROBES_MAX = 16
+"""Zombies looked at again before anything is evicted; the others' turn comes soon anyway."""
+
+_BACKLOG_MAX = 256
+"""Entries of older generations that go before anything is evicted."""
 
 
 @dataclass(slots=True)
@@ -61,6 +65,19 @@ class Store:
     def needs_use(self, asked: ev.AllocAsked) -> bool:
         """Whether this alloc may have to evict."""
         return self._shortage_bytes(asked) > 0 or self._is_crowded(asked.tier)
+
+    def candidates(self, asked: ev.AllocAsked) -> Iterator[Entry]:
+        """The entries that may be evicted for this alloc, in their turn."""
+        return self.entries.candidates(self._tier_to_evict(asked), spared=self.spared)
+
+    def shortage_bytes(self, asked: ev.AllocAsked) -> int:
+        """Bytes that must go for this alloc; at least one, so that something goes where slots are short."""
+        return max(1, self._shortage_bytes(asked))
+
+    def _tier_to_evict(self, asked: ev.AllocAsked) -> Tier:
+        # When only slots are short, a row goes before a grammar.
+        is_crowd_only = self._shortage_bytes(asked) <= 0 and asked.tier is not Tier.VOCABULARY
+        return Tier.RULE if is_crowd_only and self.entries.has_ready(Tier.RULE) else asked.tier
 
     def allocate(self, asked: ev.AllocAsked, lease_generation: int) -> None:
         """Answers an alloc, now or when entries retired for it have been probed."""
@@ -112,9 +129,11 @@ class Store:
         if allocation.rounds > self._policy.allocation_rounds_max or asked.segment_bytes > limit_bytes != UNLIMITED:
             return False
         if allocation.rounds == 1:
-            going = self.entries.take_backlog(_PROBES_MAX)
-            zombies = [entry for entry in self.entries.zombies() if entry.tier is asked.tier]
-            going += zombies[: _PROBES_MAX - len(going)]
+            # Some of them may still be mapped, hence twice what is short.
+            enough_bytes = 2 * self.shortage_bytes(asked)
+            going = self.entries.take_backlog(_BACKLOG_MAX, enough_bytes=enough_bytes)
+            zombies = (entry for entry in self.entries.zombies() if entry.tier is asked.tier)
+            going += islice(zombies, max(0, _PROBES_MAX - len(going)))
             if not going:
                 allocation.rounds += 1
         else:
@@ -133,10 +152,10 @@ class Store:
         alloc finds room; but no more of them than that takes.
         """
         mapped, reason = self._use.mapped, self._reason(asked)
-        # When only slots are short, a row goes before a grammar.
-        is_crowd_only = self._shortage_bytes(asked) <= 0 and asked.tier is not Tier.VOCABULARY
-        tier = Tier.RULE if is_crowd_only and self.entries.ready(Tier.RULE) else asked.tier
-        order = self.entries.victims(tier, last_use=self._use.last_use, mapped=mapped, spared=self.spared)
+        tier = self._tier_to_evict(asked)
+        sample = take_sample(self.entries.candidates(tier, spared=self.spared), shortage_bytes, len(self._use.last_use))
+        self.entries.pass_over(tier, sample)
+        order = sorted(by_worth(sample, self._use.last_use), key=lambda entry: entry.serial in mapped)
         chosen: list[Entry] = []
         for entry in order:
             if shortage_bytes <= 0 or entry.serial in mapped:
@@ -145,7 +164,7 @@ class Store:
             shortage_bytes -= entry.charged_bytes
         if shortage_bytes > 0:
             coming_bytes = sum(entry.charged_bytes for entry in chosen)
-            coming_bytes += sum(entry.charged_bytes for entry in self.entries.zombies() if entry.tier is asked.tier)
+            coming_bytes += self.entries.zombie_bytes(asked.tier)
             shortage_bytes += sum(entry.charged_bytes for entry in chosen) - coming_bytes
             for entry in order[len(chosen) :]:
                 if shortage_bytes <= 0:

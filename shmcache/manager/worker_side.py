@@ -19,7 +19,6 @@ from shmcache.manager.descriptors import close_all
 from shmcache.manager.outcomes import VOCABULARY_MISSING, plain_error
 from shmcache.manager.shelf import Shelf
 from shmcache.manager.supervisor import Supervisor, WorkerProcess
-from shmcache.memory.layout import Tier
 from shmcache.memory.segments import read_header
 
 _log = logging.getLogger(__name__)
@@ -92,9 +91,9 @@ class WorkerSide:
                 has_slot = self._shelf.has_slot(key)
                 sizes = (segment_bytes, reclaim_bytes)
                 asked = ev.AllocAsked(number, request, job, TIERS[tier], key, *sizes, has_slot)
-                if self._core.store.needs_use(asked):
-                    entries = [entry for of in {asked.tier, Tier.RULE} for entry in self._core.entries.ready(of)]
-                    self._apply(self._shelf.see_use(entries))
+                store = self._core.store
+                if store.needs_use(asked):
+                    self._apply(self._shelf.see_use(store.candidates(asked), store.shortage_bytes(asked)))
                 self._apply(asked)
             case wire.Commit():
                 self._commit(worker, message, descriptors)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+from shmcache.manager import events as ev
 from shmcache.manager import wire
 from shmcache.manager.channel import Channel
 from shmcache.manager.connection import Connection
@@ -205,8 +206,8 @@ class Rig:
     def settle(self) -> None:
         """Turns until nothing waits to be retired and every zombie has been probed."""
         self._until(lambda: not self.server.core.entries.has_backlog)
-        self.server._timers.probe = 0.0
-        self.server._run_timers()
+        for serial in self.server.core.entries.zombie_serials():
+            self.server.apply(ev.Probed(serial, self.server.shelf.probe(serial)))
 
     def _receive(self, channel: Channel) -> wire.Message:
         self._until(lambda: self._has_input(channel))

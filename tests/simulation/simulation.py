@@ -336,12 +336,18 @@ class Simulation:
         for client in self.clients:
             assert not client.wanted, "a request was forgotten"
             client.let_go()
-        self.time_passes(60.0)
+        self.chores_are_done()
         self.quieten()
         if not self.host.files.leases_work:
             self.everybody_leaves()
-        self.time_passes(60.0)
+        self.chores_are_done()
         self.nothing_is_left()
+
+    def chores_are_done(self) -> None:
+        """Time for every entry to be retired and probed, of which a turn does a few."""
+        assert self.host.server is not None
+        for _ in range(2 * len(self.host.server.core.entries) + 2):
+            self.time_passes(60.0)
 
     def quieten(self) -> None:
         """Lets everything happen that waits to happen."""
