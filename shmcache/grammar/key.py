@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -211,11 +212,18 @@ def text_digest(kind: str, text: str, options: Options, vocabulary_fingerprint: 
         data = text.encode()
     except UnicodeEncodeError:
         return None
-    digest = blake2b(digest_size=32, person=b"shmcache text")
-    head = repr((ENGINE_VERSION, _PYTHON, kind, options, vocabulary_fingerprint)).encode()
+    digest = _text_digest_begun(ENGINE_VERSION, vocabulary_fingerprint).copy()
+    head = repr((kind, options)).encode()
     digest.update(len(head).to_bytes(8, "little") + head)
     digest.update(data)
     return digest.digest()
+
+
+@lru_cache(maxsize=16)
+def _text_digest_begun(engine_version: int, vocabulary_fingerprint: bytes) -> blake2b:
+    digest = blake2b(digest_size=32, person=b"shmcache text")
+    digest.update(repr((engine_version, _PYTHON, vocabulary_fingerprint)).encode())
+    return digest
 
 
 def _of_written(kind: str, written: Any, options: Any) -> Source:

@@ -4,7 +4,7 @@ Owns the mapping of a whole file for reading, and its end. Must never know what 
 
 A grammar's mapping lives as long as the grammar, and a process may hold more grammars than it may open files. Python's
 ``mmap`` keeps a copy of the descriptor for each mapping; only since 3.13 can that be switched off. Before that the C
-library is called directly: the pages then belong to a ``ctypes`` array, every view keeps the array alive, and its end
+library is called directly: the pages then belong to a ``ctypes`` array, which every view keeps alive and whose end
 unmaps them.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import struct
 import sys
 from functools import cache
 from typing import Any
@@ -37,18 +38,18 @@ if sys.version_info >= (3, 13):
 else:
 
     def _map(descriptor: int, size_bytes: int, flags: int) -> memoryview:
-        import ctypes
-        import weakref
+        address = _library().mmap(None, size_bytes, mmap.PROT_READ, flags, descriptor, 0)
+        if address == _MAP_FAILED:
+            import ctypes
 
-        library = _library()
-        address = library.mmap(None, size_bytes, mmap.PROT_READ, flags, descriptor, 0)
-        if address == ctypes.c_void_p(-1).value:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
         pages = _array_type(size_bytes.bit_length()).from_address(address)
-        # Not at exit: views may be in use until the very end, and the kernel unmaps what is left.
-        weakref.finalize(pages, library.munmap, address, size_bytes).atexit = False
+        pages.size_bytes = size_bytes
         return memoryview(pages).cast("B")[:size_bytes].toreadonly()
+
+
+_MAP_FAILED = (1 << 8 * struct.calcsize("P")) - 1
 
 
 @cache
@@ -59,7 +60,15 @@ def _array_type(bits: int) -> Any:
     """
     import ctypes
 
-    return ctypes.c_ubyte * (1 << bits)
+    address_of, unmap = ctypes.addressof, _library().munmap
+
+    class Pages(ctypes.c_ubyte * (1 << bits)):  # type: ignore[misc]
+        size_bytes = 0
+
+        def __del__(self) -> None:
+            unmap(address_of(self), self.size_bytes)
+
+    return Pages
 
 
 @cache

@@ -36,20 +36,24 @@ def open_object(name: str, *, mode: int, writable: bool = False) -> int:
 
     Raises FileNotFoundError, or :class:`SegmentError` when it is not ours, or its mode is not exactly ``mode``.
     """
+    return open_with_status(name, mode=mode, writable=writable)[0]
+
+
+def open_with_status(name: str, *, mode: int, writable: bool = False) -> tuple[int, os.stat_result]:
+    """The same with the descriptor's status, which was looked at anyway."""
+    # Not a Path: making one takes as long as opening the file.
+    path = os.path.join(names.SHM_DIRECTORY, name[1:])
     try:
-        descriptor = steps.open_file(
-            names.object_path(name), (os.O_RDWR if writable else os.O_RDONLY) | os.O_NONBLOCK | _SECURE_FLAGS
-        )
+        descriptor = steps.open_file(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_NONBLOCK | _SECURE_FLAGS)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO, errno.EISDIR):
             raise SegmentError(f"{name} is not ours: {error.strerror}") from error
         raise
     try:
-        check_descriptor(descriptor, name, mode=mode)
+        return descriptor, check_descriptor(descriptor, name, mode=mode)
     except BaseException:
         os.close(descriptor)
         raise
-    return descriptor
 
 
 def check_descriptor(descriptor: int, name: str, *, mode: int) -> os.stat_result:

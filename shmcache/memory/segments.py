@@ -28,6 +28,7 @@ from shmcache.memory.objects import (
     fill,
     list_objects,
     open_object,
+    open_with_status,
     publish,
     unlink_object,
 )
@@ -41,6 +42,8 @@ SEGMENT_BYTES_MAX = 1 << 32
 _HEADER = struct.Struct("<8sIIQQQQ32s32sII")
 """Magic, layout version, tier, instance, serial, generation, payload length, key, text digest, and the checksums of
 payload and header."""
+
+_NO_CHECKSUM = bytes(4)
 
 NO_TEXT = bytes(KEY_BYTES)
 """The text digest of a segment whose payload was not made of a text as somebody wrote it."""
@@ -91,7 +94,7 @@ class SegmentHeader:
             raise SegmentError("not a shmcache segment")
         if layout_version != SEGMENT_LAYOUT_VERSION:
             raise SegmentError(f"segment layout {layout_version}, ours is {SEGMENT_LAYOUT_VERSION}")
-        if own != zlib.crc32(_HEADER.pack(*fields[:-1], 0)):
+        if own != zlib.crc32(_NO_CHECKSUM, zlib.crc32(data[: _HEADER.size - len(_NO_CHECKSUM)])):
             raise SegmentError("the segment header is damaged")
         return cls(tier, instance, serial, generation, key, payload_bytes, payload_checksum, text_digest)
 
@@ -195,10 +198,11 @@ def open_segment(name: str) -> int:
 def map_segment(source: str | int) -> Mapping:
     """Maps a segment by name or by descriptor (which stays the caller's). Raises FileNotFoundError or SegmentError."""
     if isinstance(source, int):
-        return _map_descriptor(source, f"descriptor {source}")
-    descriptor = open_segment(source)
+        name = f"descriptor {source}"
+        return _mapped(source, check_descriptor(source, name, mode=SEALED_MODE).st_size, name)
+    descriptor, status = open_with_status(source, mode=SEALED_MODE)
     try:
-        return _map_descriptor(descriptor, source)
+        return _mapped(descriptor, status.st_size, source)
     finally:
         os.close(descriptor)
 
@@ -267,12 +271,12 @@ def _write(descriptor: int, header: SegmentHeader, parts: list[memoryview]) -> N
         raise SegmentError(f"wrote {written} bytes of a segment of {HEADER_BYTES + header.payload_bytes}")
 
 
-def _map_descriptor(descriptor: int, name: str) -> Mapping:
-    status = check_descriptor(descriptor, name, mode=SEALED_MODE)
-    if not HEADER_BYTES <= status.st_size <= SEGMENT_BYTES_MAX:
-        raise SegmentError(f"{name} has an impossible size of {status.st_size} bytes")
-    mapped = map_read_only(descriptor, status.st_size)
+def _mapped(descriptor: int, size_bytes: int, name: str) -> Mapping:
+    """The mapping of a descriptor whose owner, mode and size have been looked at."""
+    if not HEADER_BYTES <= size_bytes <= SEGMENT_BYTES_MAX:
+        raise SegmentError(f"{name} has an impossible size of {size_bytes} bytes")
+    mapped = map_read_only(descriptor, size_bytes)
     header = SegmentHeader.from_bytes(mapped[:HEADER_BYTES])
-    if HEADER_BYTES + header.payload_bytes != status.st_size:
-        raise SegmentError(f"{name} has {status.st_size} bytes, its header says {header.payload_bytes} of payload")
+    if HEADER_BYTES + header.payload_bytes != size_bytes:
+        raise SegmentError(f"{name} has {size_bytes} bytes, its header says {header.payload_bytes} of payload")
     return Mapping(mapped, header)

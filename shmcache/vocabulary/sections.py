@@ -21,6 +21,8 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -95,6 +97,40 @@ def unpack_sections(
     ``buffer`` may be longer than what is stored in it (a mapping is rounded up to pages); the rest is ignored. Raises
     :class:`SegmentError` for anything that :func:`pack_sections` with this magic, version and shape did not write.
     """
+    sections = open_sections(buffer, magic, version, word_count, dtypes)
+    return sections.words, sections.arrays()
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """A byte string of sections that was found to be whole."""
+
+    words: tuple[int, ...]
+    view: memoryview
+    lengths: tuple[int, ...]
+    dtypes: Sequence[Any]
+
+    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        """The arrays, read-only views without a copy. Raises :class:`SegmentError` when they do not fit."""
+        view, total_bytes = self.view, len(self.view)
+        arrays: list[npt.NDArray[Any]] = []
+        end = _HEADER.size + 8 * (len(self.words) + len(self.lengths))
+        for item_count, dtype in zip(self.lengths, self.dtypes, strict=True):
+            start = end + _ALIGNMENT_BYTES - 1 & -_ALIGNMENT_BYTES
+            end = start + item_count * _item_bytes(dtype)
+            if end > total_bytes:
+                raise SegmentError("an array reaches past the end")
+            # An empty last array may have no byte of its own to start at.
+            arrays.append(np.frombuffer(view, dtype, item_count, start) if item_count else _empty(dtype))
+        if end != total_bytes:
+            raise SegmentError("bytes left over after the last array")
+        return tuple(arrays)
+
+
+def open_sections(
+    buffer: Readable, magic: bytes, version: int, word_count: int, dtypes: Sequence[npt.DTypeLike]
+) -> Sections:
+    """As :func:`unpack_sections`, but for the arrays, which are made when they are asked for."""
     view = memoryview(buffer).toreadonly().cast("B")
     if len(view) < _HEADER.size:
         raise SegmentError(f"{len(view)} bytes are too few for a header")
@@ -112,21 +148,17 @@ def unpack_sections(
     if checksum(view) != expected:
         raise SegmentError("the checksum does not match")
     numbers = struct.unpack_from(f"<{word_count + section_count}Q", view, _HEADER.size)
-    arrays: list[npt.NDArray[Any]] = []
-    end = table_end
-    for item_count, dtype in zip(numbers[word_count:], dtypes, strict=True):
-        start = _aligned(end)
-        end = start + item_count * np.dtype(dtype).itemsize
-        if end > total_bytes:
-            raise SegmentError("an array reaches past the end")
-        # An empty last array may have no byte of its own to start at.
-        arrays.append(np.frombuffer(view[start:end], dtype=dtype) if item_count else _empty(dtype))
-    if end != total_bytes:
-        raise SegmentError("bytes left over after the last array")
-    return numbers[:word_count], tuple(arrays)
+    return Sections(numbers[:word_count], view, numbers[word_count:], dtypes)
 
 
-def _empty(dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+@cache
+def _item_bytes(dtype: Any) -> int:
+    size: int = np.dtype(dtype).itemsize
+    return size
+
+
+@cache
+def _empty(dtype: Any) -> npt.NDArray[Any]:
     array: npt.NDArray[Any] = np.empty(0, dtype=dtype)
     array.setflags(write=False)
     return array
