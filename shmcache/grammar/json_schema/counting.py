@@ -12,7 +12,7 @@ from __future__ import annotations
 from shmcache.grammar.ir import Expression, Literal, Regular
 from shmcache.grammar.json_schema.expressions import choice, repeat, sequence
 from shmcache.grammar.json_schema.rules import Rules
-from shmcache.grammar.json_schema.string_automata import counted, quoted
+from shmcache.grammar.json_schema.string_automata import counted
 from shmcache.limits import Budget
 
 _DIRECT_COUNT_MAX = 2048
@@ -24,10 +24,10 @@ _BLOCK_LENGTH = 256
 def counted_string(minimum: int, maximum: int | None, rules: Rules, budget: Budget) -> Expression:
     """All strings of ``minimum`` up to ``maximum`` characters (None: no bound), quotes included."""
     if (minimum if maximum is None else maximum) <= _DIRECT_COUNT_MAX:
-        return Regular(quoted(counted(minimum, maximum, budget)))
+        return Regular(counted(minimum, maximum, budget, has_quotes=True))
     quote = Literal(b'"')
     if maximum is None:
-        rest: Expression = rules.shared("characters", lambda: Regular(counted(0, None, budget)))
+        rest: Expression = rules.shared("characters", lambda: Regular(counted(0, None, budget, has_quotes=False)))
     else:
         rest = _up_to(maximum - minimum, rules, budget)
     return sequence(quote, _exactly(minimum, rules, budget), rest, quote)
@@ -38,7 +38,7 @@ def _between(minimum: int, maximum: int, rules: Rules, budget: Budget) -> Expres
     if maximum == 0:
         return sequence()
     what = ("characters", minimum, maximum)
-    return rules.shared(what, lambda: Regular(counted(minimum, maximum, budget)))
+    return rules.shared(what, lambda: Regular(counted(minimum, maximum, budget, has_quotes=False)))
 
 
 def _block(power: int, rules: Rules, budget: Budget) -> Expression:

@@ -5,8 +5,10 @@ Owns automata only. Must never know a schema or a rule.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from functools import cache, lru_cache
+from itertools import repeat
 
 from shmcache.limits import Budget
 from shmcache.regular.code_points import ANY, CodePoints
@@ -28,14 +30,18 @@ def quoted(content: Dfa) -> Dfa:
     """The byte automaton of ``content``, in which no bare quote occurs, between quotes; minimal when that is."""
     if content.is_empty:
         return EMPTY_LANGUAGE
-    final = content.state_count + 1
-    rows: list[tuple[Edge, ...]] = [((_QUOTE, _QUOTE, 1),)]
-    rows += [tuple([(low, high, target + 1) for low, high, target in row]) for row in content.edges]
-    for state, accepts in enumerate(content.accepting, 1):
-        if accepts:
-            rows[state] = tuple(sorted([*rows[state], (_QUOTE, _QUOTE, final)]))
-    rows.append(())
-    return Dfa(edges=tuple(rows), accepting=(False,) * final + (True,))
+    rows = [tuple([(low, high, target + 1) for low, high, target in row]) for row in content.edges]
+    return _between_quotes(rows, [state for state, accepts in enumerate(content.accepting) if accepts])
+
+
+def _between_quotes(rows: list[tuple[Edge, ...]], ends: list[int]) -> Dfa:
+    """Quotes around rows of which some are ends; the first one is state 1."""
+    final = len(rows) + 1
+    closing = (_QUOTE, _QUOTE, final)
+    for end in ends:
+        at = bisect_left(rows[end], closing)
+        rows[end] = (*rows[end][:at], closing, *rows[end][at:])
+    return Dfa(edges=(((_QUOTE, _QUOTE, 1),), *rows, ()), accepting=(False,) * final + (True,))
 
 
 @cache
@@ -56,41 +62,53 @@ def _one_character() -> Dfa:
     return encode_json_string(characters(ANY), Budget())
 
 
-def counted(minimum: int, maximum: int | None, budget: Budget) -> Dfa:
+def counted(minimum: int, maximum: int | None, budget: Budget, *, has_quotes: bool) -> Dfa:
     """A chain of copies of the automaton of one character; the last one loops when there is no maximum."""
     copies = minimum + 1 if maximum is None else maximum
     budget.spend_states(copies * (_one_character().state_count - 1) + 1)
-    return _remembered(minimum, maximum) if copies <= _REMEMBERED_COUNT_MAX else _counted(minimum, maximum)
+    make = _remembered if copies <= _REMEMBERED_COUNT_MAX else _counted
+    return make(minimum, maximum, has_quotes)
 
 
 @lru_cache(maxsize=32)
-def _remembered(minimum: int, maximum: int | None) -> Dfa:
-    return _counted(minimum, maximum)
+def _remembered(minimum: int, maximum: int | None, has_quotes: bool) -> Dfa:
+    return _counted(minimum, maximum, has_quotes)
 
 
-def _counted(minimum: int, maximum: int | None) -> Dfa:
+def _counted(minimum: int, maximum: int | None, has_quotes: bool) -> Dfa:
     unit = _one_character()
     (end,) = (state for state, accepts in enumerate(unit.accepting) if accepts)
     inner = [state for state in range(unit.state_count) if state != end]
     place = {state: at for at, state in enumerate(inner)}
     size = len(inner)
     copies = minimum + 1 if maximum is None else maximum
-    shapes = [
-        [(low, high, size if target == end else place[target]) for low, high, target in unit.edges[state]]
-        for state in inner
-    ]
-    rows: list[tuple[Edge, ...]] = []
-    for here in range(0, copies * size, size):
-        rows += [tuple([(low, high, here + target) for low, high, target in row]) for row in shapes]
-    if maximum is None:
-        here = minimum * size
-        rows[here:] = [tuple([(low, high, here + target % size) for low, high, target in row]) for row in shapes]
-    starts_accepting = [copy >= minimum for copy in range(copies)]
-    accepting = [at % size == 0 and starts_accepting[at // size] for at in range(copies * size)]
+    first = int(has_quotes)
+    rows: list[tuple[Edge, ...]] = [()] * (copies * size)
+    for at, state in enumerate(inner):
+        row = [(low, high, size if target == end else place[target]) for low, high, target in unit.edges[state]]
+        rows[at::size] = _copies(row, range(first, first + copies * size, size))
+        if maximum is None:
+            here = minimum * size
+            rows[here + at] = tuple([(low, high, first + here + target % size) for low, high, target in row])
+    ends = [copy * size for copy in range(minimum, copies)]
     if maximum is not None:
+        ends.append(len(rows))
         rows.append(())
-        accepting.append(True)
+    if has_quotes:
+        return _between_quotes(rows, ends)
+    accepting = [False] * len(rows)
+    for end in ends:
+        accepting[end] = True
     return Dfa(edges=tuple(rows), accepting=tuple(accepting))
+
+
+def _copies(row: list[Edge], starts: range) -> list[tuple[Edge, ...]]:
+    """The row once for each of these states, from which its targets are counted."""
+    edges = (
+        zip(repeat(low), repeat(high), range(starts.start + target, starts.stop + target, starts.step))
+        for low, high, target in row
+    )
+    return list(zip(*edges, strict=True))
 
 
 def is_plain(name: str) -> bool:

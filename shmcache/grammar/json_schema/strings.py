@@ -268,7 +268,7 @@ class Strings:
         if len(sets) == 1 and sets[0].is_mere_length:
             minimum, maximum = sets[0].minimum, sets[0].maximum
             if self.spelling.texts:
-                return Regular(self.spelling.quoted(quoted(counted(minimum, maximum, self.budget))))
+                return Regular(self.spelling.quoted(counted(minimum, maximum, self.budget, has_quotes=True)))
             return counted_string(minimum, maximum, rules, self.budget)
         long_texts = {one: self._long_texts(one) for one in sets} if not self.spelling.texts else {}
         if any(long_texts.values()):
