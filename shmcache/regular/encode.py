@@ -9,7 +9,9 @@ a minimal byte automaton without a further minimisation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache, partial
 
 from shmcache.limits import Budget
 from shmcache.regular.code_points import ANY, SURROGATE_HIGH, SURROGATE_LOW, CodePoints
@@ -41,11 +43,14 @@ class _Interned:
         self.rows: list[tuple[Edge, ...]] = [()] * text_state_count
         self._known: dict[tuple[Edge, ...], int] = {}
         self._known_digits: dict[tuple[int, tuple[Edge, ...]], int] = {}
+        self._encoded: dict[tuple[Edge, ...], _Rows] = {}
         self._budget = budget
         budget.spend_states(text_state_count)
 
     def state(self, row: Iterable[Edge]) -> int:
-        key = merge_ranges(sorted(row))
+        return self._find(merge_ranges(sorted(row)))
+
+    def _find(self, key: tuple[Edge, ...]) -> int:
         found = self._known.get(key)
         if found is None:
             self._budget.spend_states()
@@ -62,9 +67,50 @@ class _Interned:
             found = self._known_digits[key] = self.state(_hex_row(units, digit_count, self))
         return found
 
+    def encoded(self, edges: tuple[Edge, ...], encode: _Encode) -> tuple[Edge, ...]:
+        """The row of one text state as bytes; what is inside of characters is found or made."""
+        numbers: dict[int, int] = {}  # of the targets, as they come
+        pattern = tuple([(low, high, numbers.setdefault(target, len(numbers))) for low, high, target in edges])
+        rows = self._encoded.get(pattern)
+        if rows is None:
+            rows = self._encoded[pattern] = encode(pattern, len(numbers))
+        states = list(numbers)
+        for row in rows[:-1]:
+            states.append(self._find(tuple([(low, high, states[target]) for low, high, target in row])))
+        return tuple([(low, high, states[target]) for low, high, target in rows[-1]])
+
     def dfa(self, text: Dfa) -> Dfa:
-        extra = len(self.rows) - text.state_count
-        return trim([list(row) for row in self.rows], list(text.accepting) + [False] * extra)
+        accepting = text.accepting + (False,) * (len(self.rows) - text.state_count)
+        if any(low >= SURROGATE_LOW and high <= SURROGATE_HIGH for row in text.edges for low, high, _ in row):
+            return trim([list(row) for row in self.rows], list(accepting))
+        # Every edge of the text has bytes, so all states are of use: they only get their numbers.
+        numbers = {0: 0}
+        order = [0]
+        for state in order:  # grows while it is walked: breadth first
+            for _, _, target in self.rows[state]:
+                if target not in numbers:
+                    numbers[target] = len(order)
+                    order.append(target)
+        rows = [tuple([(low, high, numbers[target]) for low, high, target in self.rows[state]]) for state in order]
+        return Dfa(edges=tuple(rows), accepting=tuple([accepting[state] for state in order]))
+
+
+_Rows = tuple[tuple[Edge, ...], ...]
+"""What edges over characters become whose targets are numbers from 0 on: rows of bytes, numbered behind these. First
+come the states inside of characters, each behind those that it leads to, and lastly the row itself."""
+
+_Encode = Callable[[tuple[Edge, ...], int], _Rows]
+"""Makes them of such edges and the number of their targets."""
+
+_REMEMBERED_MAX = 256
+_REMEMBERED_EDGES_MAX = 6
+"""Other states and other automata have edges of the same characters with other targets. So many are kept from compile
+to compile in each process, of so few edges; each takes 8 to 40 KB, and some 100 µs to make."""
+
+
+def _remembered(encode: _Encode) -> _Encode:
+    known = lru_cache(maxsize=_REMEMBERED_MAX)(encode)
+    return lambda edges, count: known(edges, count) if len(edges) <= _REMEMBERED_EDGES_MAX else encode(edges, count)
 
 
 def _utf8_sequences(low: int, high: int) -> Iterable[tuple[tuple[int, int], ...]]:
@@ -120,8 +166,15 @@ def encode_utf8(text: Dfa, budget: Budget) -> Dfa:
     """The byte automaton of the UTF-8 of the texts."""
     states = _Interned(text.state_count, budget)
     for state, edges in enumerate(text.edges):
-        states.rows[state] = merge_ranges(sorted(_utf8_row(edges, states)))
+        states.rows[state] = states.encoded(edges, _utf8_rows)
     return states.dfa(text)
+
+
+@_remembered
+def _utf8_rows(edges: tuple[Edge, ...], target_count: int) -> _Rows:
+    states = _Interned(target_count, Budget())
+    row = _utf8_row(edges, states)
+    return (*states.rows[target_count:], merge_ranges(sorted(row)))
 
 
 def _outside(edges: Iterable[Edge], excluded: tuple[tuple[int, int], ...]) -> Iterable[Edge]:
@@ -195,9 +248,27 @@ def _expect_low_surrogate(offsets: list[Edge], states: _Interned) -> int:
     return states.state([(_BACKSLASH, _BACKSLASH, letter)])
 
 
-def _only_spelled_as_they_are(never_escaped: tuple[tuple[int, int], ...]) -> frozenset[int]:
-    """The ASCII characters whose one spelling is their own byte."""
-    return frozenset(code for low, high in never_escaped for code in range(low, min(high, 0x7F) + 1))
+@dataclass(frozen=True, slots=True)
+class _Escaping:
+    """never_escaped: characters that are only spelt as they are. letters: (character, letter of its short escape)."""
+
+    never_escaped: tuple[tuple[int, int], ...]
+    one_spelling: frozenset[int]
+    letters: tuple[tuple[int, int], ...]
+
+
+@lru_cache(maxsize=8)
+def _escaping(escapable: CodePoints) -> _Escaping:
+    never_escaped = (~(escapable | CodePoints.from_ranges(_NEVER_RAW))).ranges
+    return _Escaping(
+        never_escaped,
+        frozenset(code for low, high in never_escaped for code in range(low, min(high, 0x7F) + 1)),
+        tuple(
+            (code, letter)
+            for code, letter in _SHORT_ESCAPES.items()
+            if not any(low <= code <= high for low, high in never_escaped)
+        ),
+    )
 
 
 def encode_json_string(text: Dfa, budget: Budget, *, escapable: CodePoints = ANY) -> Dfa:
@@ -208,27 +279,33 @@ def encode_json_string(text: Dfa, budget: Budget, *, escapable: CodePoints = ANY
     JSON demands it.
     """
     states = _Interned(text.state_count, budget)
-    never_escaped = (~(escapable | CodePoints.from_ranges(_NEVER_RAW))).ranges
-    letters = [
-        (code, letter)
-        for code, letter in _SHORT_ESCAPES.items()
-        if not any(low <= code <= high for low, high in never_escaped)
-    ]
-    one_spelling = _only_spelled_as_they_are(never_escaped)
+    one_spelling = _escaping(escapable).one_spelling
+    encode = _json_encode(escapable)
     for state, edges in enumerate(text.edges):
         if all(low in one_spelling and high in one_spelling and high - low < 2 for low, high, _ in edges):
             states.rows[state] = edges
-            continue
-        row = _utf8_row(_outside(edges, _NEVER_RAW), states)
-        escapes: list[Edge] = []
-        for code, letter in letters:
-            target = text.target(state, code)
-            if target >= 0:
-                escapes.append((letter, letter, target))
-        units = _code_units(_outside(edges, never_escaped), states)
-        if units:
-            escapes.append((ord("u"), ord("u"), states.digits(units, 4)))
-        if escapes:
-            row.append((_BACKSLASH, _BACKSLASH, states.state(escapes)))
-        states.rows[state] = merge_ranges(sorted(row))
+        else:
+            states.rows[state] = states.encoded(edges, encode)
     return states.dfa(text)
+
+
+@lru_cache(maxsize=8)
+def _json_encode(escapable: CodePoints) -> _Encode:
+    return _remembered(partial(_json_rows, _escaping(escapable)))
+
+
+def _json_rows(escaping: _Escaping, edges: tuple[Edge, ...], target_count: int) -> _Rows:
+    states = _Interned(target_count, Budget())
+    row = _utf8_row(_outside(edges, _NEVER_RAW), states)
+    escapes = [
+        (letter, letter, target)
+        for code, letter in escaping.letters
+        for low, high, target in edges
+        if low <= code <= high
+    ]
+    units = _code_units(_outside(edges, escaping.never_escaped), states)
+    if units:
+        escapes.append((ord("u"), ord("u"), states.digits(units, 4)))
+    if escapes:
+        row.append((_BACKSLASH, _BACKSLASH, states.state(escapes)))
+    return (*states.rows[target_count:], merge_ranges(sorted(row)))
