@@ -55,11 +55,24 @@ class Answer:
 
 
 class _Waiter:
-    __slots__ = ("answer", "is_over")
+    """Who waits for one reply. Its gate opens once; an Event would do, at several times the steps of a lock."""
+
+    __slots__ = ("_gate", "answer", "is_over")
 
     def __init__(self) -> None:
-        self.is_over = threading.Event()
+        self.is_over = False
         self.answer: Answer | None = None
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def wait(self, timeout: float) -> bool:
+        """Whether it was over within so many seconds."""
+        return self._gate.acquire(timeout=timeout)
+
+    def end(self) -> None:
+        """Lets it go on. Called once, by who has taken it out of the waiting."""
+        self.is_over = True
+        self._gate.release()
 
 
 class Link:
@@ -118,14 +131,14 @@ class Link:
             self._waiters[number] = waiter
         try:
             self._send(make(number), descriptors)
-            if not waiter.is_over.wait(timeout):
+            if not waiter.wait(timeout):
                 self._send(Cancel(next(self._numbers) & 0xFFFF_FFFF, number))
         finally:
             with self._lock:
                 self._waiters.pop(number, None)
         if waiter.answer is not None:
             return waiter.answer
-        raise LinkClosedError if waiter.is_over.is_set() else ReplyTimeoutError
+        raise LinkClosedError if waiter.is_over else ReplyTimeoutError
 
     def close(self) -> None:
         """Ends the connection; whoever waits on it gets :class:`LinkClosedError`. Idempotent."""
@@ -161,7 +174,7 @@ class Link:
                     answer.__exit__()
                 else:
                     waiter.answer = answer
-                    waiter.is_over.set()
+                    waiter.end()
         except (OSError, ShmCacheError):
             pass
         finally:
@@ -169,7 +182,7 @@ class Link:
                 self.is_open = False
                 waiters, self._waiters = self._waiters, {}
             for waiter in waiters.values():
-                waiter.is_over.set()
+                waiter.end()
             self._channel.close()
 
 

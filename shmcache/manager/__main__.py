@@ -7,6 +7,7 @@ manager holds the namespace. Must never be imported by a client.
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import resource
@@ -90,6 +91,8 @@ def _serve(
             "workers": policy.workers_max,
         },
     )
+    # What lasts is not looked at by collections, which would keep whoever asks just then waiting.
+    gc.freeze()
     _say_ready(options.ready_fd)
     try:
         server.run()

@@ -64,7 +64,8 @@ class Channel:
         TimeoutError, :class:`ChannelClosed`, or :class:`~shmcache.manager.wire.WireError`.
         """
         while not self._received:
-            self._wait(timeout)
+            if timeout is not None:
+                self._wait(timeout)
             data, descriptors = self._receive_some()
             if not data:
                 if not self._intake.is_between_messages:
@@ -85,10 +86,10 @@ class Channel:
         while self._received:
             close_all(self._received.popleft()[1])
 
-    def _wait(self, timeout: float | None) -> None:
+    def _wait(self, timeout: float) -> None:
         poller = select.poll()
         poller.register(self._socket.fileno(), select.POLLIN)
-        if not poller.poll(None if timeout is None else 1000 * timeout):
+        if not poller.poll(1000 * timeout):
             raise TimeoutError(f"no answer for {timeout} s")
 
     def _receive_some(self) -> tuple[bytes, list[int]]:
