@@ -193,8 +193,8 @@ def assemble(
     dfas: list[Dfa], token_sets: list[Tokens], root_nullable: bool, uncalled: Sequence[int] = ()
 ) -> GrammarAutomaton:
     """Numbers the states of all rules' automata in one line, and drops rules that nothing calls, but ``uncalled``."""
-    rules = [_FlatRule.of(dfa) for dfa in dfas]
-    kept, numbers = _reachable_rules(rules, uncalled)
+    others = [_other_edges(dfa) for dfa in dfas]
+    kept, numbers = _reachable_rules(others, uncalled)
     lengths = [dfas[rule].state_count for rule in kept]
     starts = [0, *np.cumsum(lengths).tolist()][:-1]
     call_counts, whole_counts = [0] * sum(lengths), [0] * sum(lengths)
@@ -202,7 +202,7 @@ def assemble(
     wholes: list[tuple[int, int]] = []
     for rule, first in zip(kept, starts, strict=True):
         dfa = dfas[rule]
-        for state, low, high, target in rules[rule].others:
+        for state, low, high, target in others[rule]:
             if low < CALL_BASE:
                 wholes.extend((symbol - TOKENS_BASE, first + target) for symbol in range(low, high + 1))
                 whole_counts[first + state] += high - low + 1
@@ -211,17 +211,20 @@ def assemble(
             return_state = TAIL_CALL if is_tail else first + target
             calls.extend((numbers[symbol - CALL_BASE], return_state) for symbol in range(low, high + 1))
             call_counts[first + state] += high - low + 1
-    edges = [rules[rule].byte_edges + np.array((0, 0, first)) for rule, first in zip(kept, starts, strict=True)]
-    edge_low, edge_high, edge_target = np.concatenate(edges).T
+    rows = list(chain.from_iterable(dfas[rule].edges for rule in kept))
+    edges = np.fromiter(chain.from_iterable(chain.from_iterable(rows)), dtype=np.int64).reshape(-1, 3)
+    is_byte = edges[:, 0] < TOKENS_BASE
+    states = np.repeat(np.arange(len(rows)), list(map(len, rows)))[is_byte]
+    edge_low, edge_high, edge_target = edges[is_byte].T
     return GrammarAutomaton(
-        edge_offset=_offsets(np.concatenate([rules[rule].byte_edge_counts for rule in kept])),
+        edge_offset=_offsets(np.bincount(states, minlength=len(rows))),
         edge_low=frozen(edge_low, np.uint8),
         edge_high=frozen(edge_high, np.uint8),
-        edge_target=frozen(edge_target, np.int32),
+        edge_target=frozen(edge_target + np.repeat(starts, lengths)[states], np.int32),
         call_offset=_offsets(call_counts),
         call_rule=frozen([call[0] for call in calls], np.int32),
         call_return=frozen([call[1] for call in calls], np.int32),
-        final=frozen(np.concatenate([np.array(dfas[rule].accepting) for rule in kept]), np.uint8),
+        final=frozen(list(chain.from_iterable(dfas[rule].accepting for rule in kept)), np.uint8),
         rule_of_state=frozen(np.repeat(np.arange(len(kept)), lengths), np.int32),
         rule_start=frozen(starts, np.int32),
         **_whole_arrays(wholes, _offsets(whole_counts), token_sets),
@@ -229,24 +232,9 @@ def assemble(
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _FlatRule:
-    """One rule's automaton as arrays: byte edges (low, high, target) and their number by state; and its other edges."""
-
-    byte_edges: npt.NDArray[np.int64]
-    byte_edge_counts: npt.NDArray[np.int64]
-    others: list[tuple[int, int, int, int]]
-    """(state, low, high, target)."""
-
-    @staticmethod
-    def of(dfa: Dfa) -> _FlatRule:
-        numbers = chain.from_iterable(chain.from_iterable(dfa.edges))
-        edges = np.fromiter(numbers, dtype=np.int64).reshape(-1, 3)
-        owners = np.repeat(np.arange(dfa.state_count), list(map(len, dfa.edges)))
-        is_byte = edges[:, 0] < TOKENS_BASE
-        others = np.column_stack((owners[~is_byte], edges[~is_byte])).tolist()
-        counts = np.bincount(owners[is_byte], minlength=dfa.state_count)
-        return _FlatRule(edges[is_byte], counts, list(map(tuple, others)))
+def _other_edges(dfa: Dfa) -> list[tuple[int, int, int, int]]:
+    """(state, low, high, target) of the edges of whole tokens and of calls."""
+    return [(state, *edge) for state, row in enumerate(dfa.edges) for edge in row if edge[0] >= TOKENS_BASE]
 
 
 def _offsets(counts: npt.ArrayLike) -> Int32Array:
@@ -267,11 +255,13 @@ def _whole_arrays(wholes: list[tuple[int, int]], offsets: Int32Array, token_sets
     }
 
 
-def _reachable_rules(rules: list[_FlatRule], uncalled: Sequence[int]) -> tuple[list[int], dict[int, int]]:
+def _reachable_rules(
+    others: list[list[tuple[int, int, int, int]]], uncalled: Sequence[int]
+) -> tuple[list[int], dict[int, int]]:
     kept = list(dict.fromkeys([0, *uncalled]))
     numbers = {rule: number for number, rule in enumerate(kept)}
     for rule in kept:  # grows while it is walked
-        for _, low, high, _ in rules[rule].others:
+        for _, low, high, _ in others[rule]:
             for symbol in range(max(low, CALL_BASE), high + 1):
                 callee = symbol - CALL_BASE
                 if callee not in numbers:

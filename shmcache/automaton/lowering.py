@@ -152,12 +152,7 @@ class _Lowering:
         if not data:
             self._nfa.add_epsilon(source, target)
             return
-        here = source
-        for byte in data[:-1]:
-            after = self._nfa.add_state()
-            self._nfa.add_edge(here, byte, byte, after)
-            here = after
-        self._nfa.add_edge(here, data[-1], data[-1], target)
+        self._nfa.add_word(source, data, target)
 
     def _lower_sequence(self, items: tuple[Expression, ...], source: int, target: int) -> None:
         if not items:

@@ -78,27 +78,28 @@ def remove_empty_words(lowered: LoweredRules) -> list[bool]:
 def _productive(lowered: LoweredRules) -> list[bool]:
     """Which rules have a non-empty word of bytes."""
     nfa = lowered.nfa
+    nfa.budget.check_time()
     rule_of_final = {final: rule for rule, final in enumerate(lowered.finals)}
     productive = [False] * len(lowered.names)
-    # What is reached with (True) or without a byte; what lies behind a call waits until the callee has a word.
-    pending = [(start, False) for start in lowered.starts]
-    reached = set(pending)
-    waiting: list[list[tuple[int, bool]]] = [[] for _ in lowered.names]
+    # Place 2s is state s reached without a byte, place 2s + 1 with one; what lies behind a call waits for its word.
+    reached = bytearray(2 * len(nfa.edges))
+    waiting: list[list[int]] = [[] for _ in lowered.names]
+    pending = [2 * start for start in lowered.starts]
     while pending:
-        nfa.budget.check_time()
-        state, consumed = pending.pop()
-        found = [(target, consumed) for target in nfa.epsilons[state]]
+        place = pending.pop()
+        if reached[place]:
+            continue
+        reached[place] = 1
+        state, consumed = divmod(place, 2)
+        pending += [2 * target + consumed for target in nfa.epsilons[state]]
         for low, _, target in nfa.edges[state]:
             if low < CALL_BASE or productive[low - CALL_BASE]:
-                found.append((target, True))
+                pending.append(2 * target + 1)
             else:
-                waiting[low - CALL_BASE].append((target, True))
-        rule = rule_of_final.get(state)
-        if consumed and rule is not None:
-            productive[rule] = True
-            found += waiting[rule]
-        pending.extend(one for one in dict.fromkeys(found) if one not in reached)
-        reached.update(found)
+                waiting[low - CALL_BASE].append(2 * target + 1)
+        if consumed and state in rule_of_final:
+            productive[rule_of_final[state]] = True
+            pending += waiting[rule_of_final[state]]
     return productive
 
 

@@ -72,11 +72,15 @@ EMPTY_WORD = Dfa(edges=((),), accepting=(True,))
 def merge_ranges(edges: Iterable[Edge]) -> tuple[Edge, ...]:
     """Sorted, disjoint edges with adjacent ranges of one target joined."""
     merged: list[Edge] = []
-    for low, high, target in edges:
-        if merged and merged[-1][2] == target and merged[-1][1] + 1 == low:
+    previous_target = previous_high = -2
+    for edge in edges:
+        low, high, target = edge
+        if target == previous_target and low == previous_high + 1:
             merged[-1] = (merged[-1][0], high, target)
         else:
-            merged.append((low, high, target))
+            merged.append(edge)
+            previous_target = target
+        previous_high = high
     return tuple(merged)
 
 
@@ -96,16 +100,17 @@ def trim(edges: list[list[Edge]], accepting: list[bool]) -> Dfa:
                 pending.append(source)
     if not alive[0]:
         return EMPTY_LANGUAGE
-    number = {0: 0}
+    number = [-1] * count
+    number[0] = 0
     order = [0]
     for state in order:  # grows while it is walked: breadth first
         for _, _, target in edges[state]:
-            if alive[target] and target not in number:
+            if number[target] < 0 and alive[target]:
                 number[target] = len(order)
                 order.append(target)
     return Dfa(
         edges=tuple(
-            merge_ranges((low, high, number[target]) for low, high, target in edges[state] if alive[target])
+            merge_ranges([(low, high, number[target]) for low, high, target in edges[state] if alive[target]])
             for state in order
         ),
         accepting=tuple(accepting[state] for state in order),
@@ -129,8 +134,14 @@ def minimise(dfa: Dfa, budget: Budget) -> Dfa:
     for state, row in enumerate(edges):
         for _, _, target in row:
             sources[target].append(state)
-    block_of = [1 if accept else 0 for accept in accepting]
-    members: list[set[int]] = [set(), set()]
+    everywhere = [0] * len(edges)
+    # Equal states go on with the same symbols, wherever those lead: that alone tells most states apart.
+    alike: dict[tuple[bool, tuple[Edge, ...]], int] = {}
+    block_of = [
+        alike.setdefault((accept, _signature(row, everywhere)), len(alike))
+        for accept, row in zip(accepting, edges, strict=True)
+    ]
+    members: list[set[int]] = [set() for _ in alike]
     for state, block in enumerate(block_of):
         members[block].add(state)
     dirty = set(range(len(edges)))
@@ -166,7 +177,7 @@ def _joined_ends(dfa: Dfa) -> tuple[Dfa, bool]:
     joined = list(range(len(edges)))
     order = [state for state, count in enumerate(waiting) if not count]
     for state in order:  # grows while it is walked: a state comes when all of its targets have come
-        row = merge_ranges((low, high, joined[target]) for low, high, target in edges[state])
+        row = merge_ranges([(low, high, joined[target]) for low, high, target in edges[state]])
         joined[state] = known.setdefault((dfa.accepting[state], row), state)
         for source in sources[state]:
             waiting[source] -= 1
@@ -181,7 +192,7 @@ def _signature(row: tuple[Edge, ...], block_of: list[int]) -> tuple[Edge, ...]:
     if len(row) == 1:
         low, high, target = row[0]
         return ((low, high, block_of[target]),)
-    return merge_ranges((low, high, block_of[target]) for low, high, target in row)
+    return merge_ranges([(low, high, block_of[target]) for low, high, target in row])
 
 
 def _split(

@@ -5,7 +5,7 @@ Owns the builder and :func:`determinise`. Must never know what the symbols stand
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from shmcache.limits import Budget
 from shmcache.regular.dfa import Dfa, Edge, minimise, trim
@@ -38,15 +38,26 @@ class NfaBuilder:
         self.budget.spend_edges()
         self.epsilons[source].append(target)
 
+    def add_word(self, source: int, symbols: Sequence[int], target: int) -> None:
+        """The word, of one symbol or more, leads from ``source`` to ``target``, through states of its own."""
+        first = len(self.edges)
+        states = range(first, first + len(symbols) - 1)
+        self.budget.spend_states(len(states))
+        self.budget.spend_edges(len(symbols))
+        self.edges[source].append((symbols[0], symbols[0], states[0] if states else target))
+        for symbol, after in zip(symbols[1:], (*states[1:], target), strict=False):
+            self.edges.append([(symbol, symbol, after)])
+            self.epsilons.append([])
+
     def add_dfa(self, dfa: Dfa, source: int, target: int) -> None:
         """A copy of ``dfa`` between ``source`` and ``target``."""
-        states = [self.add_state() for _ in dfa.edges]
-        self.add_epsilon(source, states[0])
-        for state, row in enumerate(dfa.edges):
-            for low, high, successor in row:
-                self.add_edge(states[state], low, high, states[successor])
-            if dfa.accepting[state]:
-                self.add_epsilon(states[state], target)
+        first = len(self.edges)
+        self.budget.spend_states(dfa.state_count)
+        self.budget.spend_edges(sum(map(len, dfa.edges)) + dfa.state_count)
+        self.epsilons[source].append(first)
+        for row, is_accepting in zip(dfa.edges, dfa.accepting, strict=True):
+            self.edges.append([(low, high, first + successor) for low, high, successor in row])
+            self.epsilons.append([target] if is_accepting else [])
 
 
 class _Closures:
@@ -61,26 +72,32 @@ class _Closures:
         known = self._known.get(state)
         if known is not None:
             return known
-        seen = {state}
-        pending = [state]
-        while pending:
-            for target in self._nfa.epsilons[pending.pop()]:
-                if target not in seen:
-                    seen.add(target)
-                    pending.append(target)
-        self._nfa.budget.spend_edges(len(seen))
-        closure = frozenset(one for one in seen if self._nfa.edges[one] or one in self._accepting)
+        epsilons, edges = self._nfa.epsilons, self._nfa.edges
+        order = [state]
+        if epsilons[state]:
+            seen = {state}
+            for one in order:  # grows while it is walked
+                for target in epsilons[one]:
+                    if target not in seen:
+                        seen.add(target)
+                        order.append(target)
+        self._nfa.budget.spend_edges(len(order))
+        closure = frozenset([one for one in order if edges[one] or one in self._accepting])
         self._known[state] = closure
         return closure
 
     def of_all(self, states: Collection[int]) -> frozenset[int]:
-        if len(states) == 1:
-            return self.of(next(iter(states)))
         return frozenset().union(*map(self.of, states))
 
 
-def _sweep(edges: list[Edge]) -> list[tuple[int, int, frozenset[int]]]:
-    """Cuts overlapping edges into disjoint ranges, each with the set of all its targets."""
+Targets = int | frozenset[int]
+"""Where a range leads: to one state, or to several."""
+
+
+def _sweep(edges: list[Edge]) -> Sequence[tuple[int, int, Targets]]:
+    """Cuts overlapping edges into disjoint ranges, each with all its targets."""
+    if len(edges) < 2:
+        return edges
     edges.sort()
     previous_high = -1
     for low, high, _ in edges:
@@ -88,7 +105,7 @@ def _sweep(edges: list[Edge]) -> list[tuple[int, int, frozenset[int]]]:
             break
         previous_high = high
     else:
-        return [(low, high, frozenset((target,))) for low, high, target in edges]
+        return edges
     opening: dict[int, list[int]] = {}
     closing: dict[int, list[int]] = {}
     for low, high, target in edges:
@@ -96,7 +113,7 @@ def _sweep(edges: list[Edge]) -> list[tuple[int, int, frozenset[int]]]:
         closing.setdefault(high + 1, []).append(target)
     points = sorted(opening.keys() | closing.keys())
     active: dict[int, int] = {}
-    pieces: list[tuple[int, int, frozenset[int]]] = []
+    pieces: list[tuple[int, int, Targets]] = []
     for at, point in enumerate(points):
         for target in closing.get(point, ()):
             active[target] -= 1
@@ -105,7 +122,8 @@ def _sweep(edges: list[Edge]) -> list[tuple[int, int, frozenset[int]]]:
         for target in opening.get(point, ()):
             active[target] = active.get(target, 0) + 1
         if active:
-            pieces.append((point, points[at + 1] - 1, frozenset(active)))
+            targets = next(iter(active)) if len(active) == 1 else frozenset(active)
+            pieces.append((point, points[at + 1] - 1, targets))
     return pieces
 
 
@@ -120,20 +138,19 @@ def determinise(
     final = frozenset(accepting)
     closures = _Closures(nfa, final)
     # The start has a subset of its own, so that its acceptance can be set apart from an equal later subset.
-    first = closures.of(start) | {-1}
-    numbers: dict[frozenset[int], int] = {first: 0}
+    first = closures.of(start)
+    numbers: dict[frozenset[int], int] = {first | {-1}: 0}
     subsets: list[frozenset[int]] = [first]
     rows: list[list[Edge]] = []
-    known_targets: dict[frozenset[int], int] = {}
+    known_targets: dict[Targets, int] = {}
     for subset in subsets:  # grows while it is walked
         row: list[Edge] = []
-        for low, high, targets in _sweep([edge for state in subset if state >= 0 for edge in nfa.edges[state]]):
+        for low, high, targets in _sweep([edge for state in subset for edge in nfa.edges[state]]):
             number = known_targets.get(targets)
             if number is None:
-                closure = closures.of_all(targets)
-                number = numbers.get(closure, -1)
-                if number < 0:
-                    number = numbers[closure] = len(subsets)
+                closure = closures.of(targets) if isinstance(targets, int) else closures.of_all(targets)
+                number = numbers.setdefault(closure, len(subsets))
+                if number == len(subsets):
                     subsets.append(closure)
                     budget.spend_states()
                 known_targets[targets] = number
