@@ -5,17 +5,17 @@ Owns the operations. All take and return minimal automata and run under a budget
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from shmcache.limits import Budget
 from shmcache.regular.code_points import ANY, CodePoints
-from shmcache.regular.dfa import EMPTY_LANGUAGE, EMPTY_WORD, Dfa, Edge, minimise, trim
+from shmcache.regular.dfa import EMPTY_LANGUAGE, EMPTY_WORD, Dfa, Edge, merge_ranges, minimise, trim
 from shmcache.regular.nfa import NfaBuilder, determinise
 
 _DEAD = -1
 
 
-def _joint_ranges(first: tuple[Edge, ...], second: tuple[Edge, ...]) -> list[tuple[int, int, int, int]]:
+def _joint_ranges(first: Sequence[Edge], second: Sequence[Edge]) -> list[tuple[int, int, int, int]]:
     """(low, high, target in first, target in second) for every symbol on an edge of either; -1 where on none."""
     points = {low for low, _, _ in first} | {low for low, _, _ in second}
     points |= {high + 1 for _, high, _ in first} | {high + 1 for _, high, _ in second}
@@ -83,6 +83,55 @@ def unite(first: Dfa, second: Dfa, budget: Budget) -> Dfa:
 def subtract(first: Dfa, second: Dfa, budget: Budget) -> Dfa:
     """Words of ``first`` that are not in ``second``."""
     return _product(first, second, lambda one, other: one and not other, lambda one, _other: one != _DEAD, budget)
+
+
+def partition(language: Dfa, splitters: Sequence[Dfa], budget: Budget) -> dict[tuple[bool, ...], Dfa]:
+    """The words of ``language`` by which of the splitters they are in; those in the first ones first, no empty parts.
+
+    One automaton reads along all of them: the parts differ only in where it accepts.
+    """
+    rows: Sequence[Sequence[Edge]] = language.edges
+    accepting = list(language.accepting)
+    kinds: list[tuple[bool, ...]] = [()] * language.state_count
+    for splitter in splitters:
+        rows, pairs = _beside(rows, splitter, budget)
+        accepting = [accepting[one] for one, _ in pairs]
+        kinds = [(*kinds[one], other != _DEAD and splitter.accepting[other]) for one, other in pairs]
+    found = {kind for kind, accepts in zip(kinds, accepting, strict=True) if accepts}
+    return {
+        kind: minimise(
+            trim(
+                [list(row) for row in rows],
+                [accepts and kind == one for one, accepts in zip(kinds, accepting, strict=True)],
+            ),
+            budget,
+        )
+        for kind in sorted(found, reverse=True)
+    }
+
+
+def _beside(
+    rows: Sequence[Sequence[Edge]], other: Dfa, budget: Budget
+) -> tuple[list[list[Edge]], list[tuple[int, int]]]:
+    """The rows of an automaton that reads along with another one, and the states of both that each stands for."""
+    numbers = {(0, 0): 0}
+    pairs = [(0, 0)]
+    joint: list[list[Edge]] = []
+    for state, beside in pairs:  # grows while it is walked
+        row: list[Edge] = []
+        for low, high, target, target_beside in _joint_ranges(rows[state], other.edges[beside] if beside >= 0 else ()):
+            if target == _DEAD:
+                continue
+            pair = (target, target_beside)
+            number = numbers.get(pair)
+            if number is None:
+                number = numbers[pair] = len(pairs)
+                pairs.append(pair)
+                budget.spend_states()
+            row.append((low, high, number))
+        budget.spend_edges(len(row))
+        joint.append(list(merge_ranges(row)))
+    return joint, pairs
 
 
 def complement(dfa: Dfa, alphabet: CodePoints, budget: Budget) -> Dfa:

@@ -19,6 +19,7 @@ from shmcache.regular.operations import (
     intersect,
     length_between,
     literal,
+    partition,
     repeat,
     subtract,
     unite,
@@ -80,6 +81,28 @@ def test_operations_are_those_of_sets(seed: int) -> None:
         ):
             assert language(result, ALPHABET, LENGTH) == expected, (name, first, second, minimum, maximum)
             check_dfa(result)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_partition_is_made_of_intersections_and_differences(seed: int) -> None:
+    rng = Random(seed)
+    (dfa, of), *splitters = (random_language(rng) for _ in range(rng.randint(1, 4)))
+    parts = partition(dfa, [splitter for splitter, _ in splitters], budget())
+    assert list(parts) == sorted(parts, reverse=True)
+    seen: Words = set()
+    for kind, part in parts.items():
+        expected = of.copy()
+        for is_in, (_, others) in zip(kind, splitters, strict=True):
+            expected = expected & others if is_in else expected - others
+        check_dfa(part)
+        assert language(part, ALPHABET, LENGTH) == expected
+        assert not part.is_empty
+        direct = dfa
+        for is_in, (splitter, _) in zip(kind, splitters, strict=True):
+            direct = (intersect if is_in else subtract)(direct, splitter, budget())
+        assert part == direct, "minimal, as by one operation after the other"
+        seen |= expected
+    assert seen == of
 
 
 def test_complement_within_a_smaller_alphabet() -> None:

@@ -5,7 +5,7 @@ Owns the automata of sets of names, by number. Must never know objects or the va
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 from shmcache.grammar.ir import Expression, Regular
 from shmcache.grammar.json_schema.nodes import ANYTHING, Node
@@ -15,7 +15,7 @@ from shmcache.grammar.json_schema.strings import Strings, StringSet
 from shmcache.limits import Budget
 from shmcache.regular.code_points import ANY
 from shmcache.regular.dfa import EMPTY_LANGUAGE, Dfa
-from shmcache.regular.operations import everything, intersect, subtract, unite, words
+from shmcache.regular.operations import everything, intersect, partition, subtract, unite, words
 
 Key = str | int
 """A pattern, or the number of a need."""
@@ -32,6 +32,8 @@ class Names:
         self._numbers: dict[Dfa, NameSet] = {}
         self._needed: dict[Need, Dfa] = {}
         self._known_admitted: dict[Node, Dfa] = {ANYTHING: everything(ANY)}
+        self._partitions: dict[tuple[Hashable, ...], list[tuple[frozenset[Key], NameSet]]] = {}
+        self._splitters: list[tuple[Key, Dfa]] = []  # whose identities are part of the keys above
 
     def matches(self, pattern: str, name: str) -> bool:
         """Whether the pattern is found in the name."""
@@ -82,18 +84,19 @@ class Names:
 
         As many sets as there are ways to match, which are few where patterns seldom overlap.
         """
-        rest = self.admitted(node)
-        excluded = sorted(set(declared))
-        if excluded:
-            rest = subtract(rest, words(excluded, self._budget), self._budget)
-        parts: list[tuple[frozenset[Key], Dfa]] = [(frozenset(), rest)]
-        for key, automaton in splitters:
-            split: list[tuple[frozenset[Key], Dfa]] = []
-            for matched, names in parts:
-                split.append((matched | {key}, intersect(names, automaton, self._budget)))
-                split.append((matched, subtract(names, automaton, self._budget)))
-            parts = [(matched, names) for matched, names in split if not names.is_empty]
-        return [(matched, self._number(names)) for matched, names in parts if not names.is_empty]
+        excluded, listed = frozenset(declared), tuple(splitters)
+        what = (node, excluded, tuple((key, id(automaton)) for key, automaton in listed))
+        known = self._partitions.get(what)
+        if known is None:
+            automata = [words(sorted(excluded), self._budget), *(automaton for _, automaton in listed)]
+            parts = partition(self.admitted(node), automata, self._budget)
+            self._splitters += listed
+            known = self._partitions[what] = [
+                (frozenset(key for (key, _), is_in in zip(listed, kind, strict=True) if is_in), self._number(names))
+                for (is_excluded, *kind), names in parts.items()
+                if not is_excluded
+            ]
+        return known
 
     def union(self, sets: list[NameSet]) -> NameSet:
         """The names of any of the sets."""
