@@ -20,6 +20,7 @@ import pytest
 import shmcache
 from shmcache.automaton import grammar_automaton
 from shmcache.image import attached_source, image
+from shmcache.image.first_mask import FirstMask, with_first_mask
 from shmcache.manager import fields as wire_fields
 from shmcache.manager import parts, wire
 from shmcache.manager.fields import WireError
@@ -258,6 +259,26 @@ def test_rows_of_a_rule_are_arrays_of_an_image() -> None:
     rows = names[names.index("state_accepted") : names.index("uncertain") + 1]
     assert rows == [field.name for field in fields(row_table.RowTable)]
     assert build._MAGIC == b"SHMCrow\0"
+
+
+def test_the_first_mask_behind_an_image() -> None:
+    mask = FirstMask(np.array([3, 5], dtype=np.int32), np.array([7, -9], dtype=np.int32), True, True)
+    image = sections.pack_sections(b"8 bytes!", 9, (1,), ())
+    data = with_first_mask(image, mask)[-(-len(image) // 8) * 8 :]
+    places = {"16 + 4 *n*": 24, "16 + 8 *n*": 32, "4 *n*": 8}
+    parts = [
+        data[(start := places.get(row[0]) or int(row[0])) : start + (places.get(row[1]) or int(row[1]))]
+        for row in PAYLOADS["First mask behind an image"][0]
+    ]
+    assert parts == [
+        b"shmcMSK\1",
+        struct.pack("<I", 3),
+        struct.pack("<I", 2),
+        struct.pack("<2i", 3, 5),
+        struct.pack("<2i", 7, -9),
+        struct.pack("<I", zlib.crc32(data[:-4])),
+    ]
+    assert b"".join(parts) == data
 
 
 def test_the_source_behind_an_image() -> None:

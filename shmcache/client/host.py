@@ -19,7 +19,8 @@ from shmcache.client.local_table import Held
 from shmcache.client.manager_access import ManagerAccess
 from shmcache.errors import LimitError, ManagerUnavailable, SegmentError, ShmCacheError, SourceError, UnsupportedError
 from shmcache.grammar.key import Source
-from shmcache.image.image import open_image
+from shmcache.image.first_mask import first_mask
+from shmcache.image.image import find_image
 from shmcache.limits import COMPILE_SECONDS_CEILING
 from shmcache.manager.client_messages import Compile, Evict, Fetch, Image, Missing, Refused
 from shmcache.manager.descriptors import in_memory, inline_or_in_memory
@@ -27,6 +28,7 @@ from shmcache.manager.fields import Message, WireError
 from shmcache.manager.logs import key_prefix
 from shmcache.manager.parts import split_vocabulary
 from shmcache.manager.wire import expect
+from shmcache.matcher.bitmask import word_count
 from shmcache.matcher.compiled_grammar import CompiledGrammar
 from shmcache.memory.account import Entry
 from shmcache.memory.segments import Mapping, map_segment
@@ -182,9 +184,14 @@ class Host:
         return self._hold(mapping, attachment, image.generation, entry)
 
     def _hold(self, mapping: Mapping, attachment: Attachment, generation: int, entry: Entry | None) -> Held:
-        image = open_image(mapping.payload, expected_key=mapping.header.key, check_bounds=False)
-        size_bytes = entry.charged_bytes if entry else mapping.size_bytes
-        grammar = CompiledGrammar(image, self._vocabulary, generation=generation, memory_size_bytes=size_bytes)
+        image = find_image(mapping.payload, expected_key=mapping.header.key)
+        grammar = CompiledGrammar(
+            image,
+            self._vocabulary,
+            generation=generation,
+            memory_size_bytes=entry.charged_bytes if entry else mapping.size_bytes,
+            first_mask=first_mask(mapping.payload, word_count(image.width)),
+        )
         return Held(grammar, attachment, generation, entry.slot if entry else None)
 
     def _fetch(self, key: bytes) -> Held | None:

@@ -7,6 +7,7 @@ fingerprint and width in front, then the automaton's arrays, the rows' arrays, a
 from __future__ import annotations
 
 import json
+import struct
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,13 +19,14 @@ from shmcache.grammar.ir import Warning as GrammarWarning
 from shmcache.limits import IMAGE_BYTES_MAX
 from shmcache.rows import row_table
 from shmcache.rows.row_table import RowTable
-from shmcache.vocabulary.sections import Readable, pack_sections, unpack_sections
+from shmcache.vocabulary.sections import Readable, Sections, open_sections, pack_sections
 
 _MAGIC = b"SHMCimg\0"
 LAYOUT_VERSION = 3
 _KEY_WORDS = 4
 _FINGERPRINT_WORDS = 4
 _WORD_COUNT = _KEY_WORDS + _FINGERPRINT_WORDS + 3
+_DIGEST = struct.Struct("<4Q")
 _AUTOMATON_ARRAYS = len(grammar_automaton.ARRAY_DTYPES)
 _DTYPES = (*grammar_automaton.ARRAY_DTYPES, *row_table.ARRAY_DTYPES, np.uint8)
 
@@ -45,12 +47,36 @@ class Image:
     warnings: tuple[GrammarWarning, ...]
 
 
-def _words(data: bytes) -> tuple[int, ...]:
-    return tuple(np.frombuffer(data, dtype="<u8").tolist())
+@dataclass(slots=True, eq=False)
+class ClosedImage:
+    """An image that was found to be whole, and of which nothing but that was looked at."""
 
+    key: bytes
+    vocabulary_fingerprint: bytes
+    vocabulary_size: int
+    width: int
+    sections: Sections
+    _image: Image | None = None
 
-def _bytes(words: tuple[int, ...]) -> bytes:
-    return np.array(words, dtype="<u8").tobytes()
+    def open(self) -> Image:
+        """The image, in place: no array is copied. Its indexes are not looked at."""
+        if self._image is None:
+            self._image = self._opened()
+        return self._image
+
+    def _opened(self) -> Image:
+        arrays = self.sections.arrays()
+        if not all(array.flags.aligned for array in arrays):
+            raise SegmentError("the image does not start at a multiple of 8 bytes")
+        return Image(
+            key=self.key,
+            vocabulary_fingerprint=self.vocabulary_fingerprint,
+            vocabulary_size=self.vocabulary_size,
+            width=self.width,
+            automaton=GrammarAutomaton.from_arrays(arrays[:_AUTOMATON_ARRAYS], bool(self.sections.words[-1])),
+            rows=RowTable(*arrays[_AUTOMATON_ARRAYS:-1]),
+            warnings=_read_warnings(arrays[-1].tobytes()),
+        )
 
 
 def write_image(image: Image) -> bytes:
@@ -58,8 +84,8 @@ def write_image(image: Image) -> bytes:
     _check_bounds(image)
     warnings = json.dumps([[one.feature, one.pointer, one.message] for one in image.warnings]).encode()
     words = (
-        *_words(image.key),
-        *_words(image.vocabulary_fingerprint),
+        *_DIGEST.unpack(image.key),
+        *_DIGEST.unpack(image.vocabulary_fingerprint),
         image.vocabulary_size,
         image.width,
         int(image.automaton.root_nullable),
@@ -83,27 +109,22 @@ def open_image(buffer: Readable, *, expected_key: bytes | None = None, check_bou
     be left out for bytes that only a compile worker can have written: :func:`write_image` has checked them, and the
     checksum says that they are the same.
     """
-    words, arrays = unpack_sections(buffer, _MAGIC, LAYOUT_VERSION, _WORD_COUNT, _DTYPES)
-    if not all(array.flags.aligned for array in arrays):
-        raise SegmentError("the image does not start at a multiple of 8 bytes")
-    key = _bytes(words[:_KEY_WORDS])
-    if expected_key is not None and key != expected_key:
-        raise SegmentError("the segment holds another grammar than the one asked for")
-    vocabulary_size, width, root_nullable = words[_KEY_WORDS + _FINGERPRINT_WORDS :]
-    automaton = GrammarAutomaton.from_arrays(arrays[:_AUTOMATON_ARRAYS], bool(root_nullable))
-    rows = RowTable(*arrays[_AUTOMATON_ARRAYS:-1])
-    image = Image(
-        key=key,
-        vocabulary_fingerprint=_bytes(words[_KEY_WORDS : _KEY_WORDS + _FINGERPRINT_WORDS]),
-        vocabulary_size=vocabulary_size,
-        width=width,
-        automaton=automaton,
-        rows=rows,
-        warnings=_read_warnings(arrays[-1].tobytes()),
-    )
+    image = find_image(buffer, expected_key=expected_key).open()
     if check_bounds:
         _check_bounds(image)
     return image
+
+
+def find_image(buffer: Readable, *, expected_key: bytes | None = None) -> ClosedImage:
+    """As :func:`open_image` without ``check_bounds``, but its arrays are made when it is opened."""
+    sections = open_sections(buffer, _MAGIC, LAYOUT_VERSION, _WORD_COUNT, _DTYPES)
+    words = sections.words
+    key = _DIGEST.pack(*words[:_KEY_WORDS])
+    if expected_key is not None and key != expected_key:
+        raise SegmentError("the segment holds another grammar than the one asked for")
+    fingerprint = _DIGEST.pack(*words[_KEY_WORDS : _KEY_WORDS + _FINGERPRINT_WORDS])
+    vocabulary_size, width, _ = words[_KEY_WORDS + _FINGERPRINT_WORDS :]
+    return ClosedImage(key, fingerprint, vocabulary_size, width, sections)
 
 
 def _check_bounds(image: Image) -> None:

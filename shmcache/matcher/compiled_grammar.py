@@ -10,8 +10,10 @@ import threading
 
 from shmcache.errors import SegmentError
 from shmcache.grammar.ir import Warning as GrammarWarning
-from shmcache.image.image import Image
+from shmcache.image.first_mask import FirstMask
+from shmcache.image.image import ClosedImage, Image
 from shmcache.matcher.arena import Arena
+from shmcache.matcher.beginning import Beginning
 from shmcache.vocabulary.vocabulary import Vocabulary
 
 _beginning = threading.Lock()
@@ -32,17 +34,28 @@ class CompiledGrammar:
     ``generation`` is that of the cache in which it was compiled, 0 for a private compile.
     """
 
-    __slots__ = ("_arena", "_image", "_memory_size_bytes", "_vocabulary", "generation")
+    __slots__ = ("_arena", "_first_mask", "_image", "_memory_size_bytes", "_vocabulary", "generation")
 
-    def __init__(self, image: Image, vocabulary: Vocabulary, *, generation: int, memory_size_bytes: int) -> None:
-        """``generation`` is 0 for a private compile. Raises :class:`SegmentError` for another vocabulary's image."""
+    def __init__(
+        self,
+        image: Image | ClosedImage,
+        vocabulary: Vocabulary,
+        *,
+        generation: int,
+        memory_size_bytes: int,
+        first_mask: FirstMask | None = None,
+    ) -> None:
+        """``generation`` is 0 for a private compile. A closed image is opened when it is needed: with ``first_mask``
+        behind the first token. Raises :class:`SegmentError` for another vocabulary's image.
+        """
         found = (image.vocabulary_fingerprint, image.vocabulary_size, image.width)
         if found != (vocabulary.fingerprint, vocabulary.size, vocabulary.width):
             raise SegmentError("the grammar was compiled for another vocabulary")
         self._image = image
         self._vocabulary = vocabulary
         self._memory_size_bytes = memory_size_bytes
-        self._arena: Arena | None = None
+        self._first_mask = first_mask
+        self._arena: Arena | Beginning | None = None
         self.generation = generation
 
     @property
@@ -58,7 +71,7 @@ class CompiledGrammar:
     @property
     def image(self) -> Image:
         """The image itself."""
-        return self._image
+        return self._image.open() if isinstance(self._image, ClosedImage) else self._image
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -68,17 +81,22 @@ class CompiledGrammar:
     @property
     def warnings(self) -> tuple[GrammarWarning, ...]:
         """What was ignored because the caller asked for that, or because the standard says so."""
-        return self._image.warnings
+        return self.image.warnings
 
-    def arena(self) -> Arena:
+    def arena(self) -> Arena | Beginning:
         """The arena for a matcher that begins now."""
         arena = self._arena
         if arena is None or arena.is_full:
             with _beginning:
                 arena = self._arena
                 if arena is None or arena.is_full:
-                    arena = self._arena = Arena(self._image, self._vocabulary)
+                    arena = self._arena = self._begun()
         return arena
+
+    def _begun(self) -> Arena | Beginning:
+        if self._first_mask is not None and isinstance(self._image, ClosedImage):
+            return Beginning(self._first_mask, self._image, self._vocabulary)
+        return Arena(self.image, self._vocabulary)
 
     def __repr__(self) -> str:
         return f"<CompiledGrammar {self.key.hex()[:12]}, {self._memory_size_bytes} bytes>"

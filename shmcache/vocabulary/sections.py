@@ -151,6 +151,11 @@ def open_sections(
     return Sections(numbers[:word_count], view, numbers[word_count:], dtypes)
 
 
+def stored_bytes(buffer: Readable) -> int:
+    """How long the byte string at the beginning of ``buffer`` is, as its header says; 0 where there is no header."""
+    return int(_HEADER.unpack_from(buffer)[3]) if len(buffer) >= _HEADER.size else 0
+
+
 @cache
 def _item_bytes(dtype: Any) -> int:
     size: int = np.dtype(dtype).itemsize

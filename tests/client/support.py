@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from shmcache.compiler import compile_image
 from shmcache.errors import ShmCacheError
 from shmcache.grammar.key import Source
+from shmcache.image.first_mask import with_first_mask
+from shmcache.image.image import open_image
 from shmcache.limits import Budget
 from shmcache.manager.client_messages import (
     Clear,
@@ -34,6 +36,7 @@ from shmcache.manager.client_messages import (
 from shmcache.manager.fields import Message
 from shmcache.manager.parts import join_parts
 from shmcache.manager.wire import PROTOCOL_VERSION, Decoder, encode
+from shmcache.matcher.beginning import first_mask_of
 from shmcache.memory.control import open_control_descriptor
 from shmcache.memory.layout import SlotState, Tier
 from shmcache.memory.names import Namespace
@@ -52,6 +55,12 @@ Reply = tuple[Message, list[int]]
 def image_of(source: Source, vocabulary: Vocabulary = VOCABULARY) -> bytes:
     """The real image of a source."""
     return compile_image(source, vocabulary, budget=Budget())
+
+
+def payload_of(source: Source) -> bytes:
+    """What a worker puts into the segment of a source, but for the source."""
+    image = image_of(source)
+    return with_first_mask(image, first_mask_of(open_image(image), VOCABULARY))
 
 
 @dataclass
@@ -89,7 +98,7 @@ class FakeManager:
         else:
             try:
                 parsed = Source.from_bytes(source)
-                payload = image_of(parsed)
+                payload = payload_of(parsed)
             except ShmCacheError as error:
                 return Refused(message.request, **error.to_plain()), []
             text_digest = parsed.text_digest(VOCABULARY.fingerprint) or NO_TEXT

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from shmcache.client import GrammarCache
 from shmcache.errors import LimitError, SourceError, UnsupportedError
 from shmcache.grammar.key import Source
+from shmcache.matcher.bitmask import allocate_token_bitmask
 from shmcache.matcher.matcher import GrammarMatcher
 from shmcache.memory.check import check
 from shmcache.memory.control import open_control_reader
@@ -154,6 +157,37 @@ def test_a_text_is_found_without_being_read(
     monkeypatch.setattr("shmcache.grammar.structural_tag.plain.parse_json", refuse, raising=False)
     with GrammarCache(VOCABULARY, served, may_start=False) as other:
         assert [other.compile_json_schema(text).key, other.compile_structural_tag(tag).key] == keys
+
+
+FIRST_MASK = """
+import json, sys
+from pathlib import Path
+import numpy as np
+from shmcache.client import GrammarCache
+from shmcache.matcher.matcher import GrammarMatcher
+from shmcache.memory.names import Namespace
+from shmcache.vocabulary.vocabulary import Vocabulary
+
+name, directory, text = sys.argv[1:]
+vocabulary = Vocabulary([bytes([byte]) for byte in range(256)] + [b"ab", b"</s>"], stop_token_ids=[257])
+with GrammarCache(vocabulary, Namespace.of(name, directory=Path(directory)), may_start=False) as cache:
+    matcher = GrammarMatcher(cache.compile_json_schema(text))
+    row = np.zeros(9, dtype=np.int32)
+    matcher.fill_next_token_bitmask(row)
+    modules = [name for name in ("numba", "llvmlite", "shmcache.rows.entries") if name in sys.modules]
+    print(json.dumps({"mask": row.tolist(), "modules": modules, "misses": cache.stats()["lookups"]["miss"]}))
+"""
+
+
+def test_a_first_mask_of_another_process_needs_no_compiled_code(cache: GrammarCache, served: Namespace) -> None:
+    text = '{"type": "object", "properties": {"a": {"type": "integer"}}}'
+    matcher = GrammarMatcher(cache.compile_json_schema(text))
+    row = allocate_token_bitmask(1, VOCABULARY.width)
+    matcher.fill_next_token_bitmask(row)
+    misses = cache.stats()["lookups"]["miss"]
+    command = [sys.executable, "-c", FIRST_MASK, served.name, str(served.directory), text]
+    answer = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=30).stdout)
+    assert answer == {"mask": row[0].tolist(), "modules": [], "misses": misses}
 
 
 def test_errors_come_typed_from_the_worker(cache: GrammarCache) -> None:

@@ -358,9 +358,13 @@ def test_the_real_compiler(namespace: str) -> None:
         assert mapping is not None
         from shmcache.compiler import compile_image
         from shmcache.image.attached_source import attach_source
+        from shmcache.image.first_mask import with_first_mask
+        from shmcache.image.image import open_image
         from shmcache.limits import Budget
+        from shmcache.matcher.beginning import first_mask_of
 
         image = compile_image(source, asker._vocabulary, budget=Budget())
-        assert bytes(mapping.payload) == attach_source(image, source.to_bytes())
+        mask = first_mask_of(open_image(image), asker._vocabulary)
+        assert bytes(mapping.payload) == attach_source(with_first_mask(image, mask), source.to_bytes())
         false = asker.send(wire.Compile, "grammar", key("false"), fingerprint, source.to_bytes())
         assert asker.wait(false).code == "KEY_MISMATCH"

@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shmcache.errors import SegmentError
+from shmcache.image.first_mask import first_mask
 from shmcache.image.image import open_image
 from shmcache.manager.parts import split_vocabulary
+from shmcache.matcher.bitmask import word_count
 from shmcache.memory.account import Entry
 from shmcache.memory.check import Finding, check
 from shmcache.memory.layout import SlotState, Tier
@@ -74,7 +76,8 @@ def _check_payload(view: SharedView, entry: Entry) -> list[Finding]:
 def _open_payload(mapping: Mapping, entry: Entry) -> None:
     """Rows of rules have no bounds of their own: a worker compares them with its automaton at every use."""
     if entry.tier is Tier.GRAMMAR:
-        open_image(mapping.payload, expected_key=entry.key, check_bounds=True)
+        image = open_image(mapping.payload, expected_key=entry.key, check_bounds=True)
+        first_mask(mapping.payload, word_count(image.width))
     elif entry.tier is Tier.VOCABULARY:
         data, trie = split_vocabulary(mapping.payload)
         vocabulary = Vocabulary.from_bytes(bytes(data))

@@ -9,10 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shmcache.compiler import RuleRows, compile_image
-from shmcache.errors import ShmCacheError
+from shmcache.errors import LimitError, ShmCacheError
 from shmcache.grammar.key import Source
 from shmcache.image.attached_source import attach_source
+from shmcache.image.first_mask import with_first_mask
+from shmcache.image.image import open_image
 from shmcache.limits import Budget
+from shmcache.matcher.beginning import first_mask_of
 from shmcache.memory.segments import NO_TEXT
 from shmcache.rows.warm_up import warm_up
 from shmcache.vocabulary.vocabulary import Vocabulary
@@ -50,5 +53,14 @@ def compile_source(
         raise KeyMismatchError("the source has another key")
     image = compile_image(parsed, vocabulary, budget=budget, rule_rows=rule_rows)
     # However the text was written: the payload of a key is always the same.
-    payload = attach_source(image, parsed.canonical().to_bytes())
+    payload = attach_source(_with_first_mask(image, vocabulary), parsed.canonical().to_bytes())
     return Compiled(payload, parsed.text_digest(vocabulary.fingerprint) or NO_TEXT)
+
+
+def _with_first_mask(image: bytes, vocabulary: Vocabulary) -> bytes:
+    try:
+        mask = first_mask_of(open_image(image, check_bounds=False), vocabulary)
+    except LimitError:
+        # The grammar is good, and every request with it will hear of that.
+        return image
+    return with_first_mask(image, mask)
