@@ -69,6 +69,8 @@ def _serve(
     ignore_lease_signals()
     _raise_descriptor_limit()
     recovered = recover(namespace, policy.limit_bytes)
+    # Of an earlier version, it may be smaller.
+    policy = policy.fitting(recovered.shelf.control.home_count)
     worker_options = ["--log-format", log_format]
     worker_options += ["--compiler", options.compiler] if options.compiler else []
     idle_seconds = settings.IDLE_SECONDS.value(options.idle_seconds) or None

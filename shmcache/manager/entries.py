@@ -34,6 +34,9 @@ SAMPLE_SHARE = 4
 """So many candidates are looked at for an eviction, holding so many times what is needed: the worst of a sample is
 about as bad as the worst of all, and is found in the same time among any number."""
 
+CARRIED_ENTRIES = 16
+"""So many that nearly had to go are in the next sample too: what lies side by side is often used side by side."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -270,18 +273,20 @@ class Entries:
             if entry is not None and entry.state is SlotState.READY and entry.key not in spared:
                 yield entry
 
-    def pass_over(self, tier: Tier, looked_at: Collection[Entry]) -> None:
-        """Their turn comes again after that of all others; they are the first of the candidates."""
+    def pass_over(self, tier: Tier, looked_at: Collection[Entry], again: Collection[Entry]) -> None:
+        """The first of the candidates were looked at: those of ``again`` come first once more, the rest after all."""
         turns = self._turns[tier]
         serials = {entry.serial for entry in looked_at}
-        kept: list[int] = []
+        first = {entry.serial for entry in again}
+        passed: list[int] = []
         while serials and turns:
             serial = turns.popleft()
             serials.discard(serial)
             entry = self._entries.get(serial)
-            if entry is not None and entry.state is SlotState.READY:
-                kept.append(serial)
-        turns.extend(kept)
+            if entry is not None and entry.state is SlotState.READY and serial not in first:
+                passed.append(serial)
+        turns.extend(passed)
+        turns.extendleft(entry.serial for entry in again)
 
     def _give_turn(self, entry: Entry) -> None:
         turns = self._turns[entry.tier]

@@ -5,7 +5,7 @@ Owns the settings of the pure core and what may be derived from them alone. Must
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from shmcache.limits import (
@@ -15,7 +15,7 @@ from shmcache.limits import (
     EDGES_MAX,
     STATES_MAX,
 )
-from shmcache.memory.layout import Tier
+from shmcache.memory.layout import ENTRIES_MAX, HOMES_PER_ENTRY, Tier
 
 UNLIMITED = -1
 
@@ -62,8 +62,8 @@ class Policy:
 
     limit_bytes: int = UNLIMITED
     workers_max: int = 2
-    entries_max: int = 8192
-    """Entries of all tiers; beyond it the least worth is evicted, also in unlimited mode."""
+    entries_max: int = ENTRIES_MAX
+    """Entries of all tiers; beyond it one of the least worth is evicted, also in unlimited mode."""
     vocabularies_max: int = 64
     waiting_per_client_max: int = 64
     """Compiles that one client may wait for at once."""
@@ -96,6 +96,11 @@ class Policy:
             return UNLIMITED
         rule_bytes = self.limit_bytes // 3
         return rule_bytes if tier is Tier.RULE else self.limit_bytes - rule_bytes
+
+    def fitting(self, home_count: int) -> Policy:
+        """The same, with no more entries than an index of so many homes is made for."""
+        entries_max = max(1, min(self.entries_max, home_count // HOMES_PER_ENTRY))
+        return replace(self, entries_max=entries_max)
 
     def settle(self, asked: Limits) -> Limits:
         """The limits of a compile: what was asked, its zeroes replaced by the defaults, cut to the ceiling."""

@@ -15,7 +15,7 @@ from itertools import islice
 
 from shmcache.manager import effects as fx
 from shmcache.manager import events as ev
-from shmcache.manager.entries import ANY_GENERATION, Entries, Entry, by_worth, take_sample
+from shmcache.manager.entries import ANY_GENERATION, CARRIED_ENTRIES, Entries, Entry, by_worth, take_sample
 from shmcache.manager.policy import CHARGED_TIERS, UNLIMITED, Policy
 from shmcache.memory.layout import SlotState, Tier
 
@@ -154,7 +154,6 @@ class Store:
         mapped, reason = self._use.mapped, self._reason(asked)
         tier = self._tier_to_evict(asked)
         sample = take_sample(self.entries.candidates(tier, spared=self.spared), shortage_bytes, len(self._use.last_use))
-        self.entries.pass_over(tier, sample)
         order = sorted(by_worth(sample, self._use.last_use), key=lambda entry: entry.serial in mapped)
         chosen: list[Entry] = []
         for entry in order:
@@ -162,6 +161,7 @@ class Store:
                 break
             chosen.append(entry)
             shortage_bytes -= entry.charged_bytes
+        self.entries.pass_over(tier, sample, order[len(chosen) :][:CARRIED_ENTRIES])
         if shortage_bytes > 0:
             coming_bytes = sum(entry.charged_bytes for entry in chosen)
             coming_bytes += self.entries.zombie_bytes(asked.tier)

@@ -98,8 +98,13 @@ HINTS_PER_GROUP = 8
 HINT_SLOT_MASK = (1 << 24) - 1
 """A hint is a slot in these bits, and in the others those of the first word of a text's digest; 0 is none."""
 
-DEFAULT_HOME_COUNT = 16_384
-"""Homes of a new index: twice the 8,192 entries that it is made for, so that windows hardly ever fill up."""
+HOMES_PER_ENTRY = 2
+"""With so many homes for each entry that an index is made for, windows hardly ever fill up."""
+
+ENTRIES_MAX = 12_288
+"""Entries that a new index is made for."""
+
+DEFAULT_HOME_COUNT = HOMES_PER_ENTRY * ENTRIES_MAX
 
 HOME_COUNT_MAX = 1 << 22
 ROW_COUNT_DEFAULT = 1_024

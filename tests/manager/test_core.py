@@ -12,6 +12,7 @@ from shmcache.manager import events as ev
 from shmcache.manager.core import Restored
 from shmcache.manager.entries import Entry
 from shmcache.manager.policy import KillReason, Limits, Policy
+from shmcache.memory import layout
 from shmcache.memory.layout import SlotState, Tier
 from tests.manager.world import PAGE, VOCABULARY, World, key
 
@@ -565,3 +566,11 @@ def test_events_about_strangers_do_nothing() -> None:
         assert world.core.entries.account() == account
     world.step(ev.CompileAsked(99, 1, Tier.GRAMMAR, key(1), VOCABULARY, "stray"))
     assert "stray" in world.dropped
+
+
+def test_no_more_entries_than_the_index_is_made_for() -> None:
+    policy = Policy()
+    assert policy.fitting(layout.DEFAULT_HOME_COUNT) == policy
+    # That of an earlier version.
+    assert policy.fitting(16_384).entries_max == 8_192
+    assert policy.fitting(1).entries_max == 1
