@@ -25,6 +25,7 @@ from shmcache.grammar.json_schema.complements import (
     unless_object,
     without,
 )
+from shmcache.grammar.json_schema.discriminators import are_apart, discriminators
 from shmcache.grammar.json_schema.document import FALSE, TRUE, Document
 from shmcache.grammar.json_schema.evaluation import (
     Condition,
@@ -201,8 +202,12 @@ class Reader:
             return [self._shapes[one] for one in branches]
         beside = node_of(self._document.without_id(schema_id, ("oneOf", "unevaluatedProperties", "unevaluatedItems")))
         overlapping: dict[int, list[int]] = {at: [] for at in range(len(branches))}
+        told = [discriminators(self._shapes[one], self._document) for one in branches]
         for at, one in enumerate(branches):
+            self._budget.spend_edges(len(branches) - at)
             for after, other in enumerate(branches[at + 1 :], at + 1):
+                if are_apart(told[at], told[after]):
+                    continue
                 pair = both(node_of(one), node_of(other))
                 # Mostly the pair alone decides. With all branches, each pair would cost as much as they do.
                 if self._is_satisfiable(pair) and self._is_satisfiable(both(beside, pair)):
