@@ -181,7 +181,7 @@ class Exploration:
         return Shape(
             shape.null,
             shape.booleans,
-            () if self._numbers.automaton(shape.numbers).is_empty else shape.numbers,
+            () if self._numbers.is_empty(shape.numbers) else shape.numbers,
             tuple(one for one in shape.strings if not self._strings.is_empty(one.loosened() if is_loose else one)),
             tuple(dict.fromkeys(array_sets)),
             tuple(dict.fromkeys(object_sets)),

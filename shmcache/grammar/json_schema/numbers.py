@@ -174,6 +174,12 @@ class Numbers:
         self._canonical = canonical
         self._known: dict[tuple[NumberSet, ...], Dfa] = {(): EMPTY_LANGUAGE}
 
+    def is_empty(self, sets: tuple[NumberSet, ...]) -> bool:
+        """Whether no number is of any of the sets."""
+        if ANY_NUMBER in sets or ANY_INTEGER in sets:
+            return False
+        return self.automaton(sets).is_empty
+
     def automaton(self, sets: tuple[NumberSet, ...]) -> Dfa:
         """The spellings, as bytes, of the numbers of any of the sets.
 

@@ -45,6 +45,11 @@ from shmcache.grammar.json_schema.strings import Strings
 from shmcache.grammar.schema_keywords import ANNOTATIONS
 from shmcache.limits import Budget
 
+_REFERENCES = frozenset(("$ref", "$dynamicRef", "$recursiveRef"))
+_APPLICATORS = frozenset(("allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas", "dependencies")) | {
+    "unevaluatedProperties",
+    "unevaluatedItems",
+}
 _BESIDE_REFERENCE = ANNOTATIONS | {"$ref", "$schema", "$id", "id", "$defs", "definitions"}
 
 
@@ -248,6 +253,8 @@ class Reader:
             return _Reading(EVERYTHING, referred)
         shape = self._assertions.read(keywords)
         self._refusals.check(keywords, shape, draft)
+        if not referred and not keywords.has_any(_APPLICATORS):
+            return _Reading(shape)
         failing, affirmed = self._negated(keywords)
         unevaluated = (("unevaluatedProperties", shape.objects), ("unevaluatedItems", shape.arrays))
         return _Reading(
@@ -346,7 +353,7 @@ class Reader:
     def _referred(self, keywords: Keywords, draft: int) -> tuple[int, ...]:
         """The schemas that references lead to."""
         found: list[int] = []
-        for name in references_of(draft):
+        for name in references_of(draft) if keywords.has_any(_REFERENCES) else ():
             try:
                 found.extend(keywords.referred(name))
             except UnsupportedError as error:

@@ -17,6 +17,7 @@ from shmcache.regular.encode import encode_json_string
 from shmcache.regular.operations import characters, everything
 
 _QUOTE = ord('"')
+_BACKSLASH = ord("\\")
 _REMEMBERED_COUNT_MAX = 128
 """Automata of up to so many characters are kept from compile to compile in each process; each takes up to 1 MB."""
 
@@ -114,6 +115,15 @@ def _copies(row: list[Edge], starts: range) -> list[tuple[Edge, ...]]:
 def is_plain(name: str) -> bool:
     """Whether a name has one spelling only: printable ASCII without quotes and backslashes."""
     return name.isascii() and name.isprintable() and '"' not in name and "\\" not in name
+
+
+def is_plain_only(text: Dfa) -> bool:
+    """Whether all texts of an automaton are plain: its bytes are then its characters."""
+    for row in text.edges:
+        for low, high, _ in row:
+            if low < 0x20 or high > 0x7E or low <= _QUOTE <= high or low <= _BACKSLASH <= high:
+                return False
+    return True
 
 
 def names_but(names: Iterable[str], budget: Budget) -> Dfa:

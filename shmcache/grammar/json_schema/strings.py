@@ -28,7 +28,14 @@ from shmcache.grammar.json_schema.keywords import Keywords
 from shmcache.grammar.json_schema.regex_format import regex_expression
 from shmcache.grammar.json_schema.rules import Rules
 from shmcache.grammar.json_schema.spelling import Spelling
-from shmcache.grammar.json_schema.string_automata import NAME_ESCAPABLE, counted, is_plain, names_but, quoted
+from shmcache.grammar.json_schema.string_automata import (
+    NAME_ESCAPABLE,
+    counted,
+    is_plain,
+    is_plain_only,
+    names_but,
+    quoted,
+)
 from shmcache.grammar.regex import search_automaton
 from shmcache.limits import Budget
 from shmcache.regular.code_points import ANY
@@ -193,7 +200,9 @@ class Strings:
         """The names of a text automaton as bytes, quotes included."""
         if self.spelling.mark:
             return self.spelling.bare_names(text)
-        return self.spelling.quoted(quoted(encode_json_string(text, self.budget, escapable=NAME_ESCAPABLE)))
+        if not is_plain_only(text):
+            text = encode_json_string(text, self.budget, escapable=NAME_ESCAPABLE)
+        return self.spelling.quoted(quoted(text))
 
     def _condition(self, condition: Condition) -> Dfa:
         if condition.kind == "pattern":

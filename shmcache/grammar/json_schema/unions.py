@@ -151,19 +151,22 @@ class UnionStates:
 
     def skipped(self, state: State, position: int) -> State | None:
         """The state when no member before ``position`` comes any more; None: one of them would have to."""
-        unions = self._states[state]
-        if all(position <= self._unmoved_until[one] for one in unions):
-            return state
         known = self._skips.get((state, position))
         if known is None:
-            self._budget.spend_edges(len(unions))
-            left = [self._skipped_union(union, position) for union in unions]
-            known = self._skips[state, position] = _DEAD if _DEAD in left else self._state(left)
+            unions, until = self._states[state], self._unmoved_until
+            moved = [one for one in unions if position > until[one]]
+            self._budget.spend_edges(1 + len(moved))
+            after = [self._skipped_union(union, position) for union in moved]
+            if _DEAD in after:
+                known = _DEAD
+            elif moved:
+                known = self._state([*(one for one in unions if position <= until[one]), *after])
+            else:
+                known = state
+            self._skips[state, position] = known
         return None if known == _DEAD else known
 
     def _skipped_union(self, union: int, position: int) -> int:
-        if position <= self._unmoved_until[union]:
-            return union
         known = self._skipped_unions.get((union, position))
         if known is None:
             elements = []

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from operator import le
 
 from shmcache.grammar.regex.alphabet import Alphabet
 from shmcache.grammar.regex.nfa import Condition, ConditionalNfa
 from shmcache.grammar.regex.syntax import END_OF_TEXT, Ahead, Behind, Lookahead, Node
+from shmcache.grammar.regex.threads import Move, Point, covers, join, uncovered
 from shmcache.limits import Budget
 from shmcache.regular.code_points import ANY, CodePoints, Range
 from shmcache.regular.dfa import EMPTY_LANGUAGE, EMPTY_WORD, Dfa, Edge, minimise, trim
@@ -138,13 +138,6 @@ def _universal_state(automaton: Dfa) -> int:
     return -1
 
 
-_Point = tuple[tuple[int, ...], int]
-"""(copies that a thread is in, the thread)."""
-
-Move = tuple[int, frozenset[int]]
-"""(letters as bits, threads that each of them leads to)."""
-
-
 class _Determiniser:
     """One subset construction. Threads have numbers; what a thread becomes after a letter is computed once.
 
@@ -165,7 +158,7 @@ class _Determiniser:
         self._looks_ahead = any(not isinstance(one, Behind) and one != END_OF_TEXT for one in nfa.conditions())
         self._threads: list[Thread] = []
         self._thread_numbers: dict[Thread, int] = {}
-        self._points: list[_Point] = []  # by thread
+        self._points: list[Point] = []  # by thread
         self._groups: list[int] = []  # by thread: of those at its place with its obligations; -1 where it is alone
         self._group_numbers: dict[tuple[int, Obligations], int] = {}
         self._accepting: set[int] = set()  # threads where the text may end
@@ -226,7 +219,7 @@ class _Determiniser:
         joined: list[Move] = []
         for thread in threads:
             for letters, targets in self._moves_after(thread):
-                _join(joined, letters, targets)
+                join(joined, letters, targets)
         return joined
 
     def _subset(self, threads: frozenset[int]) -> tuple[frozenset[int], bool]:
@@ -236,7 +229,8 @@ class _Determiniser:
         """
         if self._match_number in threads:
             return frozenset((self._match_number,)), True
-        lasting = [thread for thread in threads if self._moves_after(thread)]
+        known = self._moves
+        lasting = [thread for thread in threads if (known[thread] if thread in known else self._moves_after(thread))]
         self._budget.spend_edges(len(threads))
         if len(lasting) > 1:
             lasting = self._needed(lasting)
@@ -271,7 +265,7 @@ class _Determiniser:
                     closure = self._closure(target, context)
                     if closure and letters & letters_before:
                         for some, left in self._left(obligations, letters & letters_before):
-                            _join(known, some, self._obliged(closure, left))
+                            join(known, some, self._obliged(closure, left))
             self._moves[thread] = known
         return known
 
@@ -319,7 +313,7 @@ class _Determiniser:
         obligations besides.
         """
         kept: list[int] = []
-        by_group: dict[int, list[_Point]] = {}
+        by_group: dict[int, list[Point]] = {}
         for thread in threads:
             group = self._groups[thread]
             if group < 0:
@@ -328,12 +322,12 @@ class _Determiniser:
                 by_group.setdefault(group, []).append(self._points[thread])
         for group, points in by_group.items():
             if len(points) > 1:
-                by_group[group] = _front(points, self._budget)
+                by_group[group] = uncovered(points, self._budget)
         if self._looks_ahead and len(by_group) > 1:
             self._drop_obliged(by_group)
         return kept + [thread for points in by_group.values() for _, thread in points]
 
-    def _drop_obliged(self, by_group: dict[int, list[_Point]]) -> None:
+    def _drop_obliged(self, by_group: dict[int, list[Point]]) -> None:
         """Drops threads that others at the same place cover, which have fewer obligations."""
         by_path: dict[int, list[tuple[Obligations, int]]] = {}
         for group, ((_, thread), *_) in by_group.items():
@@ -341,11 +335,12 @@ class _Determiniser:
             by_path.setdefault(self._nfa.place[state][0], []).append((obligations, group))
         for listed in by_path.values():
             for more, group in listed:
+                self._budget.spend_edges(len(listed))
                 for less, other in listed:
                     if less < more:
                         rivals, points = by_group[other], by_group[group]
                         self._budget.spend_edges(len(rivals) * len(points))
-                        by_group[group] = [one for one in points if not any(_covers(rival, one) for rival in rivals)]
+                        by_group[group] = [one for one in points if not any(covers(rival, one) for rival in rivals)]
 
     def _pass(self, condition: Condition | None, obligations: Obligations, context: int) -> Obligations | None:
         """The obligations of a thread that has passed the condition, or None when it cannot."""
@@ -363,41 +358,3 @@ def _labels(automaton: Dfa) -> Iterable[CodePoints]:
             by_target.setdefault(target, []).append((low, high))
         for ranges in by_target.values():
             yield CodePoints.from_ranges(ranges)
-
-
-def _join(moves: list[Move], letters: int, targets: frozenset[int]) -> None:
-    """Adds a move to some that have no letters in common, so that these still have none."""
-    for at in range(len(moves)):
-        known, others = moves[at]
-        common = known & letters
-        if not common:
-            continue
-        if common != known:
-            moves[at] = known ^ common, others
-            moves.append((common, others | targets))
-        else:
-            moves[at] = known, others | targets
-        letters ^= common
-        if not letters:
-            return
-    moves.append((letters, targets))
-
-
-def _front(points: list[_Point], budget: Budget) -> list[_Point]:
-    """The points that no other one covers."""
-    if len(points[0][0]) == 1:
-        return [min(points)]
-    points.sort()  # behind all that may cover them
-    front = points[:1]
-    for point in points[1:]:
-        # By two numbers, the one that came last has the least second number of all so far.
-        candidates = front[-1:] if len(point[0]) == 2 else front
-        budget.spend_edges(len(candidates))
-        if not any(_covers(one, point) for one in candidates):
-            front.append(point)
-    return front
-
-
-def _covers(one: _Point, other: _Point) -> bool:
-    """Whether the one thread can do whatever the other can, being in no later copies."""
-    return all(map(le, one[0], other[0]))
