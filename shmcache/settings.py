@@ -119,7 +119,7 @@ IDLE_SECONDS = Setting(
     "SHMCACHE_IDLE_SECONDS", _seconds, lambda: 600.0, "when a manager without clients ends, in seconds; the cache stays"
 )
 RUNTIME_DIRECTORY = Setting(
-    "SHMCACHE_RUNTIME_DIR", Path, _runtime_directory, "directory (0700) of the socket, the lock and the log"
+    "SHMCACHE_RUNTIME_DIR", Path, _runtime_directory, "directory (0700) of socket, lock, log, and vocabularies"
 )
 LOG_FORMAT = Setting(
     "SHMCACHE_LOG_FORMAT", _log_format, lambda: "text", "how managers and their workers log: text, or json (one a line)"

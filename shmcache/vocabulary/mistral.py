@@ -18,6 +18,7 @@ from typing import Any
 from shmcache.errors import SourceError
 from shmcache.limits import TOKEN_COUNT_MAX
 from shmcache.vocabulary.adapter import import_library, known_stop_token_ids
+from shmcache.vocabulary.remembered import remembered
 from shmcache.vocabulary.sentencepiece import from_sentencepiece
 from shmcache.vocabulary.vocabulary import Vocabulary
 
@@ -48,14 +49,22 @@ def from_mistral(
         path = Path(tokenizer)
         if path.suffix != ".json":
             return from_sentencepiece(path, stop_token_ids=stop_token_ids, width=width)
-        tokens, special = _read_tekken(path)
-    else:
-        tokenizer = getattr(getattr(tokenizer, "instruct_tokenizer", tokenizer), "tokenizer", tokenizer)
-        if not hasattr(tokenizer, "id_to_byte_piece"):
-            if not hasattr(tokenizer, "file_path"):
-                raise TypeError(f"{type(tokenizer).__name__} is not a tokenizer of mistral-common")
-            return from_sentencepiece(tokenizer.file_path, stop_token_ids=stop_token_ids, width=width)
-        tokens, special = _tekkenizer_tokens(tokenizer)
+        data = path.read_bytes()
+        stop = None if stop_token_ids is None else tuple(map(int, stop_token_ids))
+        return remembered("tekken", data, (stop, width), lambda: _tekken(_read_tekken(path.name, data), stop, width))
+    tokenizer = getattr(getattr(tokenizer, "instruct_tokenizer", tokenizer), "tokenizer", tokenizer)
+    if not hasattr(tokenizer, "id_to_byte_piece"):
+        if not hasattr(tokenizer, "file_path"):
+            raise TypeError(f"{type(tokenizer).__name__} is not a tokenizer of mistral-common")
+        return from_sentencepiece(tokenizer.file_path, stop_token_ids=stop_token_ids, width=width)
+    return _tekken(_tekkenizer_tokens(tokenizer), stop_token_ids, width)
+
+
+def _tekken(
+    read: tuple[list[bytes], dict[str, int]], stop_token_ids: Iterable[int] | None, width: int | None
+) -> Vocabulary:
+    """The vocabulary of what was read: token bytes by id, and the ids of the special tokens."""
+    tokens, special = read
     stop = known_stop_token_ids(special) if stop_token_ids is None else stop_token_ids
     return Vocabulary(tokens, special.values(), stop, width)
 
@@ -81,10 +90,10 @@ def _tekkenizer_tokens(tekkenizer: Any) -> tuple[list[bytes], dict[str, int]]:
     return tokens, special
 
 
-def _read_tekken(path: Path) -> tuple[list[bytes], dict[str, int]]:
+def _read_tekken(name: str, data: bytes) -> tuple[list[bytes], dict[str, int]]:
     """Token bytes by id and the ids of the special tokens of a ``tekken.json``."""
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(data)
         config = document["config"]
         size = int(config["default_vocab_size"])
         special_count = int(config["default_num_special_tokens"])
@@ -96,7 +105,7 @@ def _read_tekken(path: Path) -> tuple[list[bytes], dict[str, int]]:
             raise ValueError("the ranks are not 0, 1, 2, ...")
         text_tokens = [base64.b64decode(entry["token_bytes"], validate=True) for entry in ranked]
     except (KeyError, TypeError, AttributeError, ValueError, binascii.Error, RecursionError) as error:
-        raise SourceError(f"{path.name} is not a Tekken vocabulary: {error!r}") from error
+        raise SourceError(f"{name} is not a Tekken vocabulary: {error!r}") from error
     return [text.encode() for text in special] + text_tokens, special
 
 

@@ -61,11 +61,11 @@ def checksum(view: memoryview) -> int:
     crc = zlib.crc32(view[end:], zlib.crc32(view[:_CHECKSUM_START]))
     if not blocks:
         return crc
-    words = np.frombuffer(view[_CHECKSUM_END:end], dtype="<u8")
-    columns = np.add.reduce(words.reshape(-1, _COLUMNS), axis=0)
-    chunks = np.add.reduce(words.reshape(_CHUNKS, -1), axis=1)
-    by_column = int((columns * _WEIGHTS).sum())
-    by_chunk = int((chunks * _WEIGHTS[:_CHUNKS]).sum())
+    words = np.frombuffer(view, "<u8", blocks * _CHUNKS * _COLUMNS, _CHECKSUM_END)
+    # Columns of each chunk, of which those of all and all of each follow: one reading of the bytes.
+    sums = np.add.reduce(words.reshape(_CHUNKS, -1, _COLUMNS), axis=1)
+    by_column = int(np.dot(np.add.reduce(sums, axis=0), _WEIGHTS))
+    by_chunk = int(np.dot(np.add.reduce(sums, axis=1), _WEIGHTS[:_CHUNKS]))
     # Turned, so that a change of a word's highest bits, which weights cannot spread, does not cancel itself.
     by_chunk = by_chunk >> 47 | by_chunk << 17
     mixed = by_column ^ by_chunk

@@ -52,6 +52,7 @@ class Vocabulary:
         "_flat",
         "_is_gap",
         "_is_special",
+        "_remembered_trie",
         "_special_token_ids",
         "_stop_token_ids",
         "_trie",
@@ -116,6 +117,7 @@ class Vocabulary:
         self._fingerprint: bytes | None = None
         self._trie: Trie | None = None
         self._find_trie: Callable[[], Trie | None] | None = None
+        self._remembered_trie: Callable[[], Trie | None] | None = None
 
     @classmethod
     def from_mistral(
@@ -224,9 +226,8 @@ class Vocabulary:
     @property
     def trie(self) -> Trie:
         """The trie of the text tokens; found or built at the first use unless one was attached."""
-        if self._trie is None and self._find_trie is not None:
-            found = self._find_trie()
-            if found is not None:
+        for find in (self._find_trie, self._remembered_trie):
+            if self._trie is None and find is not None and (found := find()) is not None:
                 self.attach_trie(found)
         if self._trie is None:
             self._trie = Trie.build(self)
@@ -235,6 +236,10 @@ class Vocabulary:
     def look_for_trie(self, find: Callable[[], Trie | None]) -> None:
         """Has ``find`` asked at the first use of the trie, instead of building one at once; it may answer None."""
         self._find_trie = find
+
+    def remember_trie(self, find: Callable[[], Trie | None]) -> None:
+        """Has ``find`` asked when the other one does not know, for a trie that lies in a file say."""
+        self._remembered_trie = find
 
     def attach_trie(self, trie: Trie) -> None:
         """Makes ``trie``, from shared memory say, this vocabulary's. Raises :class:`SegmentError` for another's."""
