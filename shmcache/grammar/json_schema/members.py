@@ -211,6 +211,8 @@ class _MemberGraph:
         self._within: dict[tuple[int, int, int, Level], int] = {}
         self._pending: list[tuple[_Beginning, int, int, Level, int]] = []
         self._named: dict[tuple[int, Level], int] = {}
+        self._rests: dict[tuple[int, int], Expression] = {}
+        self._whole_others: dict[tuple[bool, int, int], tuple[Expression, Expression]] = {}  # by identity, as calls
         self._beginnings = [self._part(sequence(one, spelling.opening)) for one in (EMPTY, comma)]
         self._root = _Beginning(0, list(range(len(members))))
         self._first_required = [len(members)] * (len(members) + 1)  # from each member on
@@ -265,10 +267,13 @@ class _MemberGraph:
             self._add_others(state, level, separator)
 
     def _add_others(self, state: int, level: Level, separator: Expression) -> None:
-        for other in self._others:
+        for at, other in enumerate(self._others):
             for behind_name, after in self._levels.steps(level, other):
-                expression = sequence(separator, other.names, behind_name)
-                self._edges.append((state, expression, self._place(len(self._members), after)))
+                key = (separator is EMPTY, at, id(behind_name))
+                known = self._whole_others.get(key)
+                if known is None:
+                    known = self._whole_others[key] = (behind_name, sequence(separator, other.names, behind_name))
+                self._edges.append((state, known[1], self._place(len(self._members), after)))
 
     def _within_names(self, beginning: _Beginning, low: int, high: int, level: Level) -> int | None:
         """The state behind a beginning that only some of its members may continue, numbers ``low`` to ``high``.
@@ -290,8 +295,7 @@ class _MemberGraph:
     def _walk_name(self, beginning: _Beginning, first: int, last: int, level: Level, state: int) -> None:
         """Gives a state within names its edges, and every whole name what follows it."""
         if first == last and self._as_call is None:
-            rest = self._members[first].name[beginning.length :]
-            self._end_name(state, sequence(self._spelling.text(rest), self._spelling.closing), first, level)
+            self._end_name(state, self._rest(first, beginning.length), first, level)
             return
         stretches = self._stretches(beginning)
         if first <= beginning.whole <= last:
@@ -307,6 +311,14 @@ class _MemberGraph:
             target = self._within_names(stretch.reached, low, high, level)
             if target is not None:
                 self._edges.append((state, stretch.text, target))
+
+    def _rest(self, member: int, length: int) -> Expression:
+        """The name of a member without its first characters, and what stands behind it."""
+        known = self._rests.get((member, length))
+        if known is None:
+            rest = self._spelling.text(self._members[member].name[length:])
+            known = self._rests[member, length] = sequence(rest, self._spelling.closing)
+        return known
 
     def _end_name(self, state: int, expression: Expression, member: int, level: Level) -> None:
         """An edge to what follows the name of a member."""

@@ -49,14 +49,18 @@ def object_expression(
         """What may stand behind a name, with the needs that it satisfies."""
         found = []
         for needs, inner in [(0, node), *satisfying.get(one, ())]:
-            expression = value(inner)
+            expression = behind_name(inner)
             if expression is not None:
-                found.append(Way(sequence(layout.colon, expression), needs))
+                found.append(Way(expression, needs))
         return tuple(found)
 
+    known: dict[Node, Expression | None] = {}
+
     def behind_name(node: Node) -> Expression | None:
-        expression = value(node)
-        return None if expression is None else sequence(layout.colon, expression)
+        if node not in known:
+            expression = value(node)
+            known[node] = None if expression is None else sequence(layout.colon, expression)
+        return known[node]
 
     if not all(map(strings.admits_name, required)):
         return NOTHING
@@ -72,11 +76,10 @@ def object_expression(
             listed = ways(one, node)
             if listed:
                 others.append(Other(names.expression(one, rules), listed, at))
-        extra = value(objects.extra)
+        extra = behind_name(objects.extra)
         if extra is not None:
             declared = frozenset(name for name, _ in objects.properties)
-            way = Way(sequence(layout.colon, extra), 0)
-            others.append(Other(names.others(declared, rules), (way,), len(objects.properties)))
+            others.append(Other(names.others(declared, rules), (Way(extra, 0),), len(objects.properties)))
     states = union_states(objects, lambda node: value(node) is not None, strings.budget)
     unions = None if states is None else Unions(states, behind_name)
     levels = Levels(objects.minimum, objects.maximum, len(objects.needs), unions)
