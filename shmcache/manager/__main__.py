@@ -110,6 +110,7 @@ def _policy(options: argparse.Namespace) -> Policy:
     return Policy(
         limit_bytes=settings.LIMIT_BYTES.value(options.limit_bytes),
         workers_max=settings.WORKERS.value(options.workers),
+        workers_ready=options.ready_workers,
         default_limits=Limits(seconds_max, default.states_max, default.edges_max, default.memory_bytes_max),
     )
 
@@ -141,6 +142,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--namespace", default=settings.NAMESPACE.value(), help="which cache (default: %(default)s)")
     parser.add_argument("--limit-bytes", type=settings.parse_bytes, help=settings.LIMIT_BYTES.meaning)
     parser.add_argument("--workers", type=_count, help=settings.WORKERS.meaning)
+    parser.add_argument(
+        "--ready-workers",
+        type=_count,
+        default=Policy().workers_ready,
+        help="of the workers, so many are started with the first compile, the others when compiles have to wait for"
+        " them; two go on without a pause when one dies (default: %(default)s)",
+    )
     parser.add_argument(
         "--ready-fd", type=int, help="descriptor that gets a line, and is closed, when clients may come"
     )

@@ -274,6 +274,7 @@ class ManagerCore:
             self._emit(fx.SendWarmUp(cold.number))
         while self._start_one(Tier.GRAMMAR, WorkerState.IDLE):
             pass
+        self.workers.feel_strain(self._now, has_queue=self.compiles.has_queue)
         while self.workers.is_short(self.compiles.has_queue) and (worker := self.workers.hire(self._now)) is not None:
             self._emit(fx.SpawnWorker(worker.number))
 

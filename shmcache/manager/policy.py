@@ -62,6 +62,10 @@ class Policy:
 
     limit_bytes: int = UNLIMITED
     workers_max: int = 2
+    workers_ready: int = 1
+    """So many are started with the first compile, the others when they are needed."""
+    hire_after_seconds: float = 0.5
+    """So long a compile waits for busy workers before there is one more: about what starting one costs."""
     entries_max: int = ENTRIES_MAX
     """Entries of all tiers; beyond it one of the least worth is evicted, also in unlimited mode."""
     vocabularies_max: int = 64

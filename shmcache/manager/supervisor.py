@@ -27,6 +27,9 @@ _log = logging.getLogger(__name__)
 
 WORKER_MODULE = "shmcache_workers.compile_worker"
 
+_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""A worker calculates in one thread. NumPy's libraries would start one for each core, and spin in them."""
+
 
 @dataclass(slots=True)
 class WorkerProcess:
@@ -64,6 +67,7 @@ class Supervisor:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
+                env={**os.environ, **_ONE_THREAD},
             )
         except BaseException:
             ours.close()

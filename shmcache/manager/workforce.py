@@ -50,6 +50,9 @@ class Workforce:
         self.crashes = 0
         """Workers that died in a row without ever being of use."""
         self.start_again_at = 0.0
+        self._wanted = min(policy.workers_ready, policy.workers_max)
+        """So many there should be; it only grows."""
+        self._strained_since: float | None = None
 
     def get(self, number: int) -> Worker | None:
         """The worker of that number, unless it is gone."""
@@ -72,10 +75,23 @@ class Workforce:
         return None
 
     def is_short(self, has_queue: bool) -> bool:
-        """Whether there should be one more worker. The first compile starts all; who dies is replaced at once."""
-        is_staffed = len(self._workers) >= self._policy.workers_max
+        """Whether there should be one more worker. The first compile starts some; who dies is replaced at once."""
+        is_staffed = len(self._workers) >= self._wanted
         is_wanted = has_queue or (self._number_last > 0 and self.crashes < self._policy.crashes_max)
         return is_wanted and not is_staffed
+
+    def feel_strain(self, now: float, *, has_queue: bool) -> None:
+        """One more is wanted once compiles have waited for long enough while every worker was busy."""
+        workers = self._workers.values()
+        is_at_work = bool(workers) and all(worker.state is WorkerState.BUSY for worker in workers)
+        if not (has_queue and is_at_work and self._wanted < self._policy.workers_max):
+            self._strained_since = None
+            return
+        if self._strained_since is None:
+            self._strained_since = now
+        if now >= self._strained_since + self._policy.hire_after_seconds:
+            self._wanted += 1
+            self._strained_since = None
 
     def hire(self, now: float) -> Worker | None:
         """A new worker, if the back-off is over."""
@@ -136,8 +152,11 @@ class Workforce:
         return [(worker, _KILL_REASONS[worker.state]) for worker in late]
 
     def next_deadline(self) -> float | None:
-        """The earliest deadline of any worker."""
-        return min((worker.deadline for worker in self._workers.values() if worker.deadline is not None), default=None)
+        """The earliest deadline of any worker, or when one more is wanted."""
+        deadlines = [worker.deadline for worker in self._workers.values() if worker.deadline is not None]
+        if self._strained_since is not None:
+            deadlines.append(self._strained_since + self._policy.hire_after_seconds)
+        return min(deadlines, default=None)
 
     def _crash(self, now: float) -> None:
         self.crashes += 1

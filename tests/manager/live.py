@@ -16,7 +16,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
@@ -290,7 +290,7 @@ class Live:
 def manager_thread(name: str, policy: Policy | None = None) -> Iterator[Live]:
     """A manager in a thread, with threads for workers; nothing is left of it afterwards."""
     ignore_lease_signals()
-    policy = Policy() if policy is None else policy
+    policy = replace(Policy() if policy is None else policy, workers_ready=2)
     namespace = Namespace.of(name)
     lock = ManagerLock(namespace)
     assert lock.acquire()
@@ -315,6 +315,7 @@ def manager_process(name: str, *options: str, expected_exit: int | None = 0) -> 
     """A manager that is a process, with worker processes; whatever it leaves is the namespace fixture's to remove."""
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     command = [sys.executable, "-P", "-m", "shmcache.manager", "--namespace", name, "--ready-fd", str(write_end)]
+    command += ["--ready-workers", "2"]
     compiler = () if "--compiler" in options else ("--compiler", COMPILER)
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     process = subprocess.Popen([*command, *compiler, *options], pass_fds=[write_end], env=environment)

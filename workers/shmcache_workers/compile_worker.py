@@ -27,7 +27,7 @@ from shmcache.memory.layout import Tier
 from shmcache.memory.names import Namespace
 from shmcache.memory.segments import NO_TEXT
 from shmcache_workers.grammar_compile import Compiled, compile_source, warm_up
-from shmcache_workers.process_limits import die_with_parent, memory_limit, resident_bytes
+from shmcache_workers.process_limits import die_with_parent, give_back, memory_limit, resident_bytes
 from shmcache_workers.storage import Payload, RowReader, SharedRuleRows, Storage, elapsed_us
 from shmcache_workers.vocabularies import Vocabularies, vocabulary_payload
 
@@ -38,6 +38,9 @@ Compiler = Callable[..., Compiled]
 
 CANCEL_SECONDS = 0.02
 """How often a running compile looks whether it is still wanted."""
+
+GROWTH_BYTES = 16 << 20
+"""A worker that has grown by more gives back what it has freed: building a vocabulary frees a third of all."""
 
 RESIDENT_BYTES_MAX = 2 << 30
 """A worker that holds more after a job ends, so that a fresh one takes its place."""
@@ -65,7 +68,11 @@ class CompileWorker:
     def run(self) -> None:
         """Takes jobs until the manager is gone, or this process has grown too large."""
         self._channel.send(wire.WorkerState(os.getpid(), "cold"))
-        while resident_bytes() < RESIDENT_BYTES_MAX:
+        small_bytes = resident_bytes()
+        while (now_bytes := resident_bytes()) < RESIDENT_BYTES_MAX:
+            if now_bytes > small_bytes + GROWTH_BYTES:
+                give_back()
+                small_bytes = resident_bytes()
             message, descriptors = self._channel.receive()
             try:
                 match message:

@@ -36,6 +36,13 @@ def resident_bytes() -> int:
         return int(statm.read().split()[1]) * _PAGE_BYTES
 
 
+def give_back() -> None:
+    """Lets the system have the pages that were freed, where the C library can."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
 @contextmanager
 def memory_limit(growth_bytes_max: int) -> Iterator[None]:
     """Inside, the address space may grow by that much; asking for more is a MemoryError.
