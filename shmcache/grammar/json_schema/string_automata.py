@@ -180,5 +180,11 @@ def _content_but(targets: list[tuple[int, int]], *, has_quote: bool) -> tuple[Ed
 @lru_cache(maxsize=1 << 12)
 def _content_between(first: int, last: int) -> tuple[Edge, ...]:
     """What leaves the inside of any name, of those bytes; nothing where there are none of them."""
-    pieces = ((max(low, first), min(high, last), target) for low, high, target in any_name().edges[_CONTENT])
-    return tuple(piece for piece in pieces if piece[0] <= piece[1])
+    row = any_name().edges[_CONTENT]
+    begin, end = bisect_left(row, (first, 0, 0)), bisect_left(row, (last + 1, 0, 0))
+    pieces = row[begin:end]
+    if begin and first <= last and row[begin - 1][1] >= first:
+        pieces = ((first, *row[begin - 1][1:]), *pieces)
+    if pieces and pieces[-1][1] > last:
+        pieces = (*pieces[:-1], (pieces[-1][0], last, pieces[-1][2]))
+    return pieces

@@ -229,6 +229,7 @@ class _Determiniser:
         """
         if self._match_number in threads:
             return frozenset((self._match_number,)), True
+        self._budget.check_time()  # the threads may be many
         known = self._moves
         lasting = [thread for thread in threads if (known[thread] if thread in known else self._moves_after(thread))]
         self._budget.spend_edges(len(threads))

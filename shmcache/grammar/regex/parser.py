@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from shmcache.errors import LimitError, SourceError
 from shmcache.grammar.regex.character_classes import LINE_TERMINATORS, NOT_LINE_TERMINATORS, close_under_case
@@ -296,8 +297,13 @@ def _collect(member: CodePoints | int, sets: list[CodePoints], ranges: list[tupl
 
 
 def _literal(members: CodePoints | int, flags: Flags) -> Characters:
-    code_points = CodePoints.of(members) if isinstance(members, int) else members
+    code_points = _single(members) if isinstance(members, int) else members
     return Characters(close_under_case(code_points, unicode=flags.unicode) if flags.ignore_case else code_points)
+
+
+@lru_cache(maxsize=1024)
+def _single(code_point: int) -> CodePoints:
+    return CodePoints.of(code_point)
 
 
 def _count(digits: str) -> int:
