@@ -19,7 +19,9 @@ from shmcache.client.local_table import Held
 from shmcache.client.manager_access import ManagerAccess
 from shmcache.errors import LimitError, ManagerUnavailable, SegmentError, ShmCacheError, SourceError, UnsupportedError
 from shmcache.grammar.key import Source
+from shmcache.image.attached_source import attached_source
 from shmcache.image.first_mask import first_mask
+from shmcache.image.image import Image as GrammarImage
 from shmcache.image.image import find_image
 from shmcache.limits import COMPILE_SECONDS_CEILING
 from shmcache.manager.client_messages import Compile, Evict, Fetch, Image, Missing, Refused
@@ -99,8 +101,12 @@ class Host:
         if found is None:
             return None
         entry, mapping = found
+
+        def mend(error: SegmentError) -> GrammarImage:
+            return self._made_anew(entry.key, mapping, error)
+
         try:
-            held = self._hold(mapping, attachment, entry.generation, entry)
+            held = self._hold(mapping, attachment, entry.generation, entry, mend)
         except SegmentError as error:
             self._report_damage(entry.key, error)
             return None
@@ -181,16 +187,32 @@ class Host:
         entry = attachment.shared.index.look_up(key) if attachment.shared else None
         if entry is not None and entry.serial != mapping.header.serial:
             entry = None
-        return self._hold(mapping, attachment, image.generation, entry)
+        return self._hold(mapping, attachment, image.generation, entry, None)
 
-    def _hold(self, mapping: Mapping, attachment: Attachment, generation: int, entry: Entry | None) -> Held:
-        image = find_image(mapping.payload, expected_key=mapping.header.key)
+    def _hold(
+        self,
+        mapping: Mapping,
+        attachment: Attachment,
+        generation: int,
+        entry: Entry | None,
+        mend: Callable[[SegmentError], GrammarImage] | None,
+    ) -> Held:
+        """The grammar in a segment.
+
+        If ``mend`` can make another image of a damaged one, and the first mask is known without it, the image is not
+        looked at before it is needed.
+        """
+        image = find_image(mapping.payload, expected_key=mapping.header.key, mend=mend)
+        mask = first_mask(mapping.payload, word_count(image.width))
+        if mask is None or mend is None:
+            image.mend = None
+            image.open()
         grammar = CompiledGrammar(
             image,
             self._vocabulary,
             generation=generation,
             memory_size_bytes=entry.charged_bytes if entry else mapping.size_bytes,
-            first_mask=first_mask(mapping.payload, word_count(image.width)),
+            first_mask=mask,
         )
         return Held(grammar, attachment, generation, entry.slot if entry else None)
 
@@ -202,6 +224,21 @@ class Host:
         except (NotServedError, *_REFUSALS, *_FAILURES) as error:
             _log.debug("the cache could not be asked: %s", error)
             return None
+
+    def _made_anew(self, key: bytes, mapping: Mapping, error: SegmentError) -> GrammarImage:
+        """The image of a grammar whose segment was found damaged, compiled from the source that is still in there.
+
+        Raises ``error`` where that is damaged, too, and what :meth:`compile` raises.
+        """
+        self._report_damage(key, error)
+        try:
+            data = attached_source(mapping.payload)
+            source = None if data is None else Source.from_bytes(data)
+        except (SegmentError, SourceError):
+            raise error from None
+        if source is None or source.key(self._vocabulary.fingerprint) != key:
+            raise error
+        return self.compile(source, key, None).grammar.image
 
     def _report_damage(self, key: bytes, error: SegmentError) -> None:
         fields = {"key": key_prefix(key), "code": error.code}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from shmcache.grammar.ir import Warning as GrammarWarning
 from shmcache.limits import IMAGE_BYTES_MAX
 from shmcache.rows import row_table
 from shmcache.rows.row_table import RowTable
-from shmcache.vocabulary.sections import Readable, Sections, open_sections, pack_sections
+from shmcache.vocabulary.sections import Readable, Sections, find_sections, pack_sections
 
 _MAGIC = b"SHMCimg\0"
 LAYOUT_VERSION = 3
@@ -49,22 +50,34 @@ class Image:
 
 @dataclass(slots=True, eq=False)
 class ClosedImage:
-    """An image that was found to be whole, and of which nothing but that was looked at."""
+    """An image of which only the head was looked at: its checksum is, and its arrays are made, when it is opened.
+
+    Where it is damaged, ``mend``, if there is one, is asked for another image of the same grammar.
+    """
 
     key: bytes
     vocabulary_fingerprint: bytes
     vocabulary_size: int
     width: int
     sections: Sections
+    mend: Callable[[SegmentError], Image] | None = None
     _image: Image | None = None
 
     def open(self) -> Image:
-        """The image, in place: no array is copied. Its indexes are not looked at."""
+        """The image, in place: no array is copied. Its indexes are not looked at. Raises :class:`SegmentError`."""
+        mend = self.mend
         if self._image is None:
-            self._image = self._opened()
+            try:
+                self._image = self._opened()
+            except SegmentError as error:
+                if mend is None:
+                    raise
+                self._image = mend(error)
+            self.mend = None
         return self._image
 
     def _opened(self) -> Image:
+        self.sections.check()
         arrays = self.sections.arrays()
         if not all(array.flags.aligned for array in arrays):
             raise SegmentError("the image does not start at a multiple of 8 bytes")
@@ -115,16 +128,21 @@ def open_image(buffer: Readable, *, expected_key: bytes | None = None, check_bou
     return image
 
 
-def find_image(buffer: Readable, *, expected_key: bytes | None = None) -> ClosedImage:
-    """As :func:`open_image` without ``check_bounds``, but its arrays are made when it is opened."""
-    sections = open_sections(buffer, _MAGIC, LAYOUT_VERSION, _WORD_COUNT, _DTYPES)
+def find_image(
+    buffer: Readable,
+    *,
+    expected_key: bytes | None = None,
+    mend: Callable[[SegmentError], Image] | None = None,
+) -> ClosedImage:
+    """The image for which :func:`open_image` without ``check_bounds`` would give the arrays."""
+    sections = find_sections(buffer, _MAGIC, LAYOUT_VERSION, _WORD_COUNT, _DTYPES)
     words = sections.words
     key = _DIGEST.pack(*words[:_KEY_WORDS])
     if expected_key is not None and key != expected_key:
         raise SegmentError("the segment holds another grammar than the one asked for")
     fingerprint = _DIGEST.pack(*words[_KEY_WORDS : _KEY_WORDS + _FINGERPRINT_WORDS])
     vocabulary_size, width, _ = words[_KEY_WORDS + _FINGERPRINT_WORDS :]
-    return ClosedImage(key, fingerprint, vocabulary_size, width, sections)
+    return ClosedImage(key, fingerprint, vocabulary_size, width, sections, mend)
 
 
 def _check_bounds(image: Image) -> None:

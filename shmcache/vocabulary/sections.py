@@ -97,18 +97,25 @@ def unpack_sections(
     ``buffer`` may be longer than what is stored in it (a mapping is rounded up to pages); the rest is ignored. Raises
     :class:`SegmentError` for anything that :func:`pack_sections` with this magic, version and shape did not write.
     """
-    sections = open_sections(buffer, magic, version, word_count, dtypes)
+    sections = find_sections(buffer, magic, version, word_count, dtypes)
+    sections.check()
     return sections.words, sections.arrays()
 
 
 @dataclass(frozen=True, slots=True)
 class Sections:
-    """A byte string of sections that was found to be whole."""
+    """A byte string of sections of which the header was looked at."""
 
     words: tuple[int, ...]
     view: memoryview
     lengths: tuple[int, ...]
     dtypes: Sequence[Any]
+    checksum: int
+
+    def check(self) -> None:
+        """Reads all of it. Raises :class:`SegmentError` when it is not what was written."""
+        if checksum(self.view) != self.checksum:
+            raise SegmentError("the checksum does not match")
 
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
         """The arrays, read-only views without a copy. Raises :class:`SegmentError` when they do not fit."""
@@ -127,10 +134,10 @@ class Sections:
         return tuple(arrays)
 
 
-def open_sections(
+def find_sections(
     buffer: Readable, magic: bytes, version: int, word_count: int, dtypes: Sequence[npt.DTypeLike]
 ) -> Sections:
-    """As :func:`unpack_sections`, but for the arrays, which are made when they are asked for."""
+    """As :func:`unpack_sections`, but for the checksum and the arrays, which are left for when they are needed."""
     view = memoryview(buffer).toreadonly().cast("B")
     if len(view) < _HEADER.size:
         raise SegmentError(f"{len(view)} bytes are too few for a header")
@@ -144,11 +151,8 @@ def open_sections(
     table_end = _HEADER.size + 8 * (word_count + section_count)
     if not table_end <= total_bytes <= len(view):
         raise SegmentError(f"truncated: the header says {total_bytes} bytes, there are {len(view)}")
-    view = view[:total_bytes]
-    if checksum(view) != expected:
-        raise SegmentError("the checksum does not match")
     numbers = struct.unpack_from(f"<{word_count + section_count}Q", view, _HEADER.size)
-    return Sections(numbers[:word_count], view, numbers[word_count:], dtypes)
+    return Sections(numbers[:word_count], view[:total_bytes], numbers[word_count:], dtypes, expected)
 
 
 def stored_bytes(buffer: Readable) -> int:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from shmcache.compiler import compile_image
 from shmcache.errors import ShmCacheError
 from shmcache.grammar.key import Source
+from shmcache.image.attached_source import attach_source
 from shmcache.image.first_mask import with_first_mask
 from shmcache.image.image import open_image
 from shmcache.limits import Budget
@@ -58,9 +59,10 @@ def image_of(source: Source, vocabulary: Vocabulary = VOCABULARY) -> bytes:
 
 
 def payload_of(source: Source) -> bytes:
-    """What a worker puts into the segment of a source, but for the source."""
+    """What a worker puts into the segment of a source."""
     image = image_of(source)
-    return with_first_mask(image, first_mask_of(open_image(image), VOCABULARY))
+    payload = with_first_mask(image, first_mask_of(open_image(image), VOCABULARY))
+    return attach_source(payload, source.canonical().to_bytes())
 
 
 @dataclass

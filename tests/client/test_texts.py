@@ -158,22 +158,3 @@ def test_a_closed_cache_finds_no_text(manager: FakeManager, client: Client) -> N
     cache.close()
     with pytest.raises(ValueError, match="closed"):
         cache.compile_json_schema(TEXT)
-
-
-def test_a_damaged_entry_found_by_its_text_is_reported_and_compiled_again(
-    manager: FakeManager, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client().compile_json_schema(TEXT)
-    entry = manager.cache.index.look_up(Source.json_schema(TEXT).key(VOCABULARY.fingerprint))
-    assert entry is not None
-    from shmcache.memory.names import object_path
-
-    path = object_path(manager.namespace.data_name(manager.cache.control.instance, entry.serial))
-    content = bytearray(path.read_bytes())
-    content[200] ^= 1
-    path.chmod(0o600)
-    path.write_bytes(content)
-    path.chmod(0o440)
-    grammar = client().compile_json_schema(TEXT)
-    assert write_image(grammar.image) == image_of(Source.json_schema(TEXT))
-    assert manager.grammar_compiles() == 2
