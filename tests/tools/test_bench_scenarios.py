@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from shmcache.vocabulary.vocabulary import Vocabulary
+from shmcache_tools.benchmark import fleet
 from shmcache_tools.benchmark.corpus import LongestTokens, packaged_cases
 from shmcache_tools.benchmark.engines import ENGINES
 from shmcache_tools.benchmark.figures import HEADER, OURS, Latencies, Section, Table
@@ -117,6 +118,28 @@ def test_a_fleet_compiles_each_schema_once(measured: Measured) -> None:
     assert [(row["processes"], row["compiles"]) for row in rows] == [(1, len(CHEAP)), (2, len(CHEAP))]
     assert all(row["CPU"] > 0 and row["service"] > 0 for row in rows)
     assert [len(points) for plot in section.plots for points in plot.series.values()] == [2]
+
+
+def totals(asked: int, *, seconds: float, size_bytes: int) -> fleet.Totals:
+    return fleet.Totals(seconds, asked, size_bytes, 0, asked)
+
+
+def test_what_xgrammar_had_no_time_for_costs_what_the_rest_did() -> None:
+    ours = {8: totals(800, seconds=2.0, size_bytes=1_000)}
+    whole = {8: totals(800, seconds=80.0, size_bytes=40_000)}
+    part = {2: totals(40, seconds=4.0, size_bytes=2_000)}
+    for theirs in (whole, part):
+        size, seconds = fleet._goals({OURS: ours, "XGrammar": theirs}, 100)
+        assert (size.limit, seconds.limit) == (2_000, 4.0)
+    assert "XGrammar's for 40, times 20.0" in seconds.text
+    assert fleet._goals({OURS: {8: totals(799, seconds=2.0, size_bytes=1)}, "XGrammar": whole}, 100) == []
+    assert fleet._goals({OURS: ours, "XGrammar": {}}, 100) == []
+
+
+def test_no_schema_is_begun_after_the_time(measured: Measured) -> None:
+    (section,) = measured("fleet", engine_names=[OURS], scale=replace(SCALE, fleet_seconds_max=0.0))
+    assert [row[3] for row in table(section).rows] == [0, 0]
+    assert sum("no schema was begun after" in note for note in section.notes) == 2
 
 
 def test_growth(measured: Measured) -> None:

@@ -26,6 +26,7 @@ class Scale:
     local_repeats: int
     fleet_processes: tuple[int, ...]
     fleet_seconds_max: float
+    """No process of a fleet begins another schema after so long."""
     growth_points: int
     """Of each series, from its small end; the vocabulary counts as a series."""
     clear_entries: tuple[int, ...]

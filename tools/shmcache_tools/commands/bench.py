@@ -20,7 +20,7 @@ from shmcache_tools.output import echo_json
 if TYPE_CHECKING:
     from shmcache_tools.benchmark.corpus import Case
     from shmcache_tools.benchmark.figures import Section
-    from shmcache_tools.benchmark.setting import Setting
+    from shmcache_tools.benchmark.setting import Scale, Setting
 
 SEED = 20_250
 SCENARIO_NAMES = ("cold", "step", "batch", "host-hit", "local-hit", "fleet", "growth", "clear", "start-up")
@@ -55,6 +55,17 @@ ENGINE_NAMES = ("shmcache", "llguidance", "xgrammar", "xgrammar-strict")
     help="Separated by commas; xgrammar-strict is XGrammar as vLLM calls it.",
 )
 @click.option("--seconds", type=click.FloatRange(min=1), metavar="S", help="For one engine on one schema.")
+@click.option(
+    "--processes",
+    metavar="LIST",
+    help="Of the fleet, separated by commas.  [default: 1,2,4,8]",
+)
+@click.option(
+    "--fleet-seconds",
+    type=click.FloatRange(min=1),
+    metavar="S",
+    help="After which no process of a fleet begins another schema; the figures say of how many they are.",
+)
 @click.option("--quick", is_flag=True, help="Few repetitions: to see that it works, not to quote.")
 @click.option("--seed", type=int, default=SEED, show_default=True, help="For what is made up.")
 @click.option(
@@ -71,6 +82,8 @@ def command(
     count: int | None,
     engines: str,
     seconds: float | None,
+    processes: str | None,
+    fleet_seconds: float | None,
     quick: bool,
     seed: int,
     plots: Path | None,
@@ -97,7 +110,8 @@ def command(
     names, missing = _engines(engines)
     with terminated_like_interrupted():
         warm_up(_tell)
-        setting = _setting(names, schemas, count, seconds, quick=quick, seed=seed)
+        scale = _scale(seconds, processes, fleet_seconds, quick=quick)
+        setting = _setting(names, schemas, count, scale, seed)
         around = circumstances(seed) | {"schemas": len(setting.cases), "missing": missing}
         if not as_json:
             _show_circumstances(around)
@@ -149,19 +163,33 @@ def _engines(text: str) -> tuple[list[str], list[str]]:
     return installed, [name for name in names if name not in installed]
 
 
-def _setting(
-    names: list[str], schemas: Path | None, count: int | None, seconds: float | None, *, quick: bool, seed: int
-) -> Setting:
+def _scale(seconds: float | None, processes: str | None, fleet_seconds: float | None, *, quick: bool) -> Scale:
     from dataclasses import replace
 
-    from shmcache.vocabulary.vocabulary import Vocabulary
-    from shmcache_tools.benchmark.setting import FULL, QUICK, Setting
+    from shmcache_tools.benchmark.setting import FULL, QUICK
 
-    vocabulary = Vocabulary.from_mistral()
-    vocabulary.trie  # noqa: B018  (built now, not while something is timed)
     scale = QUICK if quick else FULL
     if seconds is not None:
         scale = replace(scale, pair_seconds_max=seconds)
+    if fleet_seconds is not None:
+        scale = replace(scale, fleet_seconds_max=fleet_seconds)
+    if processes is not None:
+        try:
+            counts = tuple(int(count) for count in processes.split(","))
+        except ValueError:
+            counts = ()
+        if not counts or min(counts) < 1:
+            raise click.BadParameter(f"{processes!r} is no list of numbers from 1 on", param_hint="--processes")
+        scale = replace(scale, fleet_processes=counts)
+    return scale
+
+
+def _setting(names: list[str], schemas: Path | None, count: int | None, scale: Scale, seed: int) -> Setting:
+    from shmcache.vocabulary.vocabulary import Vocabulary
+    from shmcache_tools.benchmark.setting import Setting
+
+    vocabulary = Vocabulary.from_mistral()
+    vocabulary.trie  # noqa: B018  (built now, not while something is timed)
     return Setting(_cases(vocabulary, schemas, count), names, vocabulary, scale, seed, _tell)
 
 
