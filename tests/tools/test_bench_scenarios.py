@@ -142,6 +142,13 @@ def test_no_schema_is_begun_after_the_time(measured: Measured) -> None:
     assert sum("no schema was begun after" in note for note in section.notes) == 2
 
 
+def test_no_schema_is_begun_without_memory(measured: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 0.0 < fleet.free_memory_share() < 1.0
+    monkeypatch.setattr(fleet, "free_memory_share", lambda: 0.2)
+    (section,) = measured("fleet", engine_names=[OURS])
+    assert [row[3] for row in table(section).rows] == [0, 0]
+
+
 def test_growth(measured: Measured) -> None:
     (section,) = measured("growth", engine_names=[OURS], scale=replace(SCALE, growth_points=2))
     assert [row[0] for row in table(section).rows[::2]] == ["properties", "enum", "nesting", "maxLength", "vocabulary"]

@@ -19,12 +19,15 @@ from shmcache_tools.benchmark.engines import OurMatcher, XGrammar
 from shmcache_tools.benchmark.figures import OURS, Goal, Plot, Point, Section, Table
 from shmcache_tools.benchmark.fresh import CrashedError, OverdueError, in_forks
 from shmcache_tools.benchmark.hits import asked
-from shmcache_tools.benchmark.processes import own_processor_seconds, processor_seconds
+from shmcache_tools.benchmark.processes import free_memory_share, own_processor_seconds, processor_seconds
 from shmcache_tools.benchmark.setting import Setting
 from shmcache_tools.benchmark.stores import STORES, missing
 from shmcache_tools.manager_link import manager_link
 from shmcache_tools.memory_usage import sum_of
 from shmcache_tools.own_manager import own_manager
+
+FREE_MEMORY_SHARE_MIN = 1 / 4
+"""Of the host's memory: with less, no process begins another schema."""
 
 SHARE_MAX = 1 / 20
 """Ours by XGrammar's, of bytes and of processor seconds."""
@@ -69,8 +72,8 @@ def fleet_section(setting: Setting) -> Section:
                 continue
             if totals.asked < count * len(setting.cases):
                 section.notes.append(
-                    f"{name}, {count} processes: no schema was begun after {setting.scale.fleet_seconds_max:.0f} s;"
-                    f" the figures are of {totals.asked:,} of {count * len(setting.cases):,}"
+                    f"{name}, {count} processes: no schema was begun after {setting.scale.fleet_seconds_max:.0f} s,"
+                    f" nor with less than a quarter of the memory free; the figures are of {totals.asked:,} of {count * len(setting.cases):,}"
                 )
     rows = [
         (name, count, cost.processor_seconds, cost.compiles, cost.growth_bytes, cost.service_bytes)
@@ -179,7 +182,7 @@ def _each(setting: Setting, count: int, number: int, begin: Callable[[Case], Any
     until = monotonic() + setting.scale.fleet_seconds_max
     begun = taken = 0
     for case in cases[first:] + cases[:first]:
-        if monotonic() > until:
+        if monotonic() > until or free_memory_share() < FREE_MEMORY_SHARE_MIN:
             break
         begun += 1
         try:

@@ -1,4 +1,4 @@
-"""What processes cost: processor seconds and bytes.
+"""What processes cost: processor seconds and bytes; and what is left for them.
 
 Owns reading both from the kernel. Must never know what the processes do.
 """
@@ -27,6 +27,15 @@ def own_processor_seconds() -> float:
     """Used so far by this process."""
     times = os.times()
     return times.user + times.system
+
+
+def free_memory_share() -> float:
+    """How much of the host's memory may still be had."""
+    amounts = {}
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        name, _, amount = line.partition(":")
+        amounts[name] = int(amount.split()[0])
+    return amounts["MemAvailable"] / amounts["MemTotal"]
 
 
 def folder_bytes(folder: Path) -> int:
