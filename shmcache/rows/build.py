@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from shmcache.array_types import Int32Array
-from shmcache.automaton.grammar_automaton import GrammarAutomaton
+from shmcache.automaton.grammar_automaton import GrammarAutomaton, frozen
 from shmcache.automaton.structure import rule_digests
 from shmcache.errors import SegmentError
 from shmcache.limits import Budget
@@ -27,10 +27,10 @@ from shmcache.rows.row_table import ARRAY_DTYPES, NO_ROW, RowTable, RowTableBuil
 from shmcache.rows.rule_walker import RuleWalker, plain_rules
 from shmcache.rows.stacks import StackTable, front_handles
 from shmcache.vocabulary.sections import pack_sections, unpack_sections
-from shmcache.vocabulary.vocabulary import Vocabulary
+from shmcache.vocabulary.vocabulary import FlatTokens, Vocabulary
 
 _MAGIC = b"SHMCrow\0"
-_VERSION = 3
+_VERSION = 4
 
 
 class RuleRows(Protocol):
@@ -54,10 +54,13 @@ def build_rows(
     else:
         digests = rule_digests(automaton, rules)
         tables = {rule: _shared_table(walker, rule, digests[rule], rule_rows) for rule in rules}
+    tables = {rule: table for rule, table in tables.items() if len(table.form)}
+    if not tables:
+        return RowTableBuilder(automaton.state_count).finish()
     is_plain = plain_rules(automaton)
     # The uncertain tokens of a rule with rows are those of the rules that are walked beside it, too; it is one of them.
     beside: frozenset[int] = frozenset(np.flatnonzero(walker.rules_beside()).tolist())
-    alike = {rule: beside if is_plain[rule] else frozenset((rule,)) for rule in rules}
+    alike = {rule: beside if is_plain[rule] else frozenset((rule,)) for rule in tables}
     return _struck_out(automaton, vocabulary, tables, alike, budget)
 
 
@@ -120,8 +123,6 @@ class _FollowResolver:
         states = list(dict.fromkeys(self._followed.state_behind.values()))
         heads = self._stacks.add_chains([[(state, 0)] for state in states])
         self._heads = dict(zip(states, heads, strict=True))
-        self._known_head = -1
-        self._known = np.zeros(len(self._flat.blob) if rules else 0, dtype=np.uint8)
 
     @cached_property
     def _automaton_at(self) -> Any:
@@ -137,21 +138,20 @@ class _FollowResolver:
         if not len(tokens):
             return tokens
         head = self._heads[self._followed.state_behind[rule]]
-        if head != self._known_head:
-            self._known_head = head
-            self._known.fill(0)
+        flat = _flat_part(self._flat, tokens)
+        known = np.zeros(len(flat.blob), dtype=np.uint8)
         verdicts = np.zeros(len(tokens), dtype=np.uint8)
         while True:
             status = resolve_tokens(
                 self._automaton_at,
                 self._stacks.handle,
-                self._flat.offsets,
-                self._flat.blob,
-                tokens,
+                flat.offsets,
+                flat.blob,
+                frozen(np.arange(len(tokens)), np.int32),
                 state,
                 head,
                 *front_handles(self._depth_max),
-                self._known,
+                known,
                 verdicts,
             )
             if status != STACKS_FULL:
@@ -159,3 +159,12 @@ class _FollowResolver:
                 possible: Int32Array = tokens[verdicts != 0]
                 return possible
             self._stacks.grow()
+
+
+def _flat_part(flat: FlatTokens, tokens: Int32Array) -> FlatTokens:
+    """The bytes of some tokens alone: a kernel that remembers something for each byte then writes to few pages."""
+    starts = flat.offsets[tokens]
+    lengths = flat.offsets[tokens + 1] - starts
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    places = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return FlatTokens(frozen(offsets, np.int64), frozen(flat.blob[places], np.uint8))

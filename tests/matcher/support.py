@@ -70,11 +70,12 @@ def allowed(matcher: GrammarMatcher, width: int, surplus_words: int = 1) -> set[
 
 
 def with_rows_of(image: Image, vocabulary: Vocabulary, rules: Iterable[int]) -> Image:
-    """The image with rows of these rules, and of no others."""
+    """The image with rows of these rules, of all their states that accept something, and of no others."""
     with pytest.MonkeyPatch.context() as patch:
         ahead = np.zeros(image.automaton.rule_count, dtype=np.bool_)
         ahead[list(rules)] = True
         patch.setattr(RuleWalker, "rules_ahead", lambda _: ahead)
+        patch.setattr(rule_walker, "_WIDE_PART", 1 << 30)
         return replace(image, rows=build_rows(image.automaton, vocabulary, None, Budget()))
 
 
