@@ -71,9 +71,10 @@ def fleet_section(setting: Setting) -> Section:
                 section.notes.append(f"{name}, {count} processes: {error}")
                 continue
             if totals.asked < count * len(setting.cases):
+                whole = count * len(setting.cases)
                 section.notes.append(
-                    f"{name}, {count} processes: no schema was begun after {setting.scale.fleet_seconds_max:.0f} s,"
-                    f" nor with less than a quarter of the memory free; the figures are of {totals.asked:,} of {count * len(setting.cases):,}"
+                    f"{name}, {count} processes: no schema was begun after {setting.scale.fleet_seconds_max:.0f} s, nor"
+                    f" with less than a quarter of the memory free; the figures are of {totals.asked:,} of {whole:,}"
                 )
     rows = [
         (name, count, cost.processor_seconds, cost.compiles, cost.growth_bytes, cost.service_bytes)
