@@ -89,8 +89,9 @@ def _place_for_kernels() -> None:
     if "NUMBA_CACHE_DIR" in os.environ or _has_place():
         return
     place = RUNTIME_DIRECTORY.value() / "kernels"
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
     for directory in (place.parent, place):
+        # One by one: parents that are made on the way are open to others, and then of no use as a runtime directory.
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = directory.lstat()
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
             raise SegmentError(f"{directory} must be a directory that no one else can write; compiled kernels go there")

@@ -158,6 +158,7 @@ def test_a_place_is_named_only_where_numba_would_find_none(monkeypatch: pytest.M
     try:
         warm_up_module._place_for_kernels()
         assert os.environ["NUMBA_CACHE_DIR"] == str(tmp_path / "run" / "kernels")
+        assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
         assert (tmp_path / "run" / "kernels").stat().st_mode & 0o077 == 0
     finally:
         os.environ.pop("NUMBA_CACHE_DIR", None)
