@@ -150,7 +150,7 @@ class Source:
         import msgpack
 
         _utf8(self.text)
-        name, text = ("written", self.written) if self.written else ("text", self.text)
+        name, text = ("written", self.written) if _may_travel(self.written) else ("text", self.text)
         data: bytes = msgpack.packb({"kind": self.kind, name: text, "options": self.options})
         return data
 
@@ -235,6 +235,14 @@ def _of_written(kind: str, written: Any, options: Any) -> Source:
         except TypeError as error:
             raise SourceError(f"not a source: {error}") from None
     raise SourceError("not a source: it is not made of a JSON text")
+
+
+def _may_travel(written: str) -> bool:
+    """Whether a text as it was written is bytes, and not too many; the canonical one is in any case."""
+    try:
+        return 0 < len(written.encode()) <= SOURCE_BYTES_MAX
+    except UnicodeEncodeError:
+        return False
 
 
 def _utf8(text: str) -> bytes:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shmcache.errors import LimitError, SourceError
+from shmcache.grammar import key as key_module
 from shmcache.grammar import schema_keywords as roles
 from shmcache.grammar.canonical_json import canonical_json, parse_json
 from shmcache.grammar.key import Source
@@ -274,6 +275,18 @@ def test_a_text_travels_as_it_was_written() -> None:
     assert source.canonical() == source
     assert source.canonical().written == ""
     assert Source.from_bytes(source.canonical().to_bytes()) == source
+
+
+@pytest.mark.parametrize("title", ["\ud800", "é" * 1000])
+def test_what_is_no_bytes_or_too_many_travels_in_its_canonical_form(
+    title: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An annotation may be anything, as it is in no key."""
+    monkeypatch.setattr(key_module, "SOURCE_BYTES_MAX", 1500)
+    source = Source.json_schema(f'{{"title": "{title}", "type": "integer"}}')
+    restored = Source.from_bytes(source.to_bytes())
+    assert restored == source == Source.json_schema({"type": "integer"})
+    assert restored.written == ""
 
 
 def test_only_json_texts_have_a_digest() -> None:
