@@ -6,7 +6,8 @@ Most states go on with few bytes, and a walk of the tokens that begin with them 
 strings go on with nearly all. There a rule of the image that has rows, that of any string, serves as a base: the same
 bytes lead from the beginnings of both rules to a pair of states, and only the tokens that can tell the two apart are
 looked at (``rows/trie_kernels.py``). A string of bounded length differs from any string in tokens longer than what is
-left of it, and one that excludes some values in the ends of these.
+left of it, and one that excludes some values in the ends of these. Where it is characters that are counted and nothing
+else, even these tokens are known by their number of characters (``counted_tokens.py``).
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from shmcache.array_types import Int32Array
 from shmcache.automaton.grammar_automaton import GrammarAutomaton, frozen
-from shmcache.rows.arrays import ACCEPTED, ROOM_FULL, STACKS_FULL, UNCERTAIN, AutomatonArrays, TrieArrays
+from shmcache.automaton.structure import rule_digests
+from shmcache.matcher.counted_tokens import CountedRow, CountedTokens
+from shmcache.rows.arrays import ACCEPTED, ROOM_FULL, STACKS_FULL, UNCERTAIN, UNCOUNTED, AutomatonArrays, TrieArrays
 from shmcache.rows.row_table import NO_ROW, RowTable
 from shmcache.rows.rule_walker import BESIDE_PART, plain_rules
 from shmcache.rows.stacks import StackTable, walk_room, walk_room_handle
@@ -39,6 +43,13 @@ of bases, and rules of hundreds of thousands of states."""
 _IDS_MAX = 1 << 22
 _IDS_PER_DIFFERENCE = 256
 """Ids in the differences that are remembered, each counted for so many more; past the most they are forgotten."""
+
+
+_TABLES_MAX = 4
+"""Tables of counted tokens kept for a vocabulary, half a megabyte each; nearly all strings have the same loop."""
+
+_counted_tokens: WeakKeyDictionary[Vocabulary, dict[tuple[bytes, int], CountedTokens]] = WeakKeyDictionary()
+"""By the rule and the place of the loop in it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +91,8 @@ class LazyRows:
         self._pairings: dict[int, _Pairing | None] = {}
         self._differences: dict[int, Difference] = {}
         self._remembered_ids = 0
+        self._tables: dict[int, CountedTokens] = {}
+        self._counts_of: dict[tuple[int, int], tuple[Int32Array, Int32Array]] = {}
 
     @cached_property
     def automaton_at(self) -> Any:
@@ -135,15 +148,25 @@ class LazyRows:
             else:
                 return room.word_index[:count].copy(), room.word_value[:count].copy(), int(status)
 
+    def counted(self, state: int) -> CountedRow | None:
+        """The row of a state between two characters of a counted string; None of another, and of a narrow one."""
+        pairing = self._wide_pairing(state)
+        if pairing is None:
+            return None
+        base = int(pairing.base[state - pairing.first])
+        if base < 0 or base not in self._successors(base):
+            return None
+        left, needed = self._counts(pairing, base)
+        if left[state - pairing.first] == UNCOUNTED:
+            return None
+        return self._counted_tokens(base).row(int(left[state - pairing.first]), int(needed[state - pairing.first]))
+
     def difference(self, state: int) -> Difference | None:
         """The state's row beside a base; None where a walk by itself is quicker."""
         known = self._differences.get(state)
         if known is not None:
             return known
-        nodes = self._vocabulary.trie.node_count
-        if self._weight(state) * BESIDE_PART < nodes:
-            return None
-        pairing = self._pairing(int(self._automaton.rule_of_state[state]))
+        pairing = self._wide_pairing(state)
         if pairing is None:
             return None
         base = int(pairing.base[state - pairing.first])
@@ -159,6 +182,53 @@ class LazyRows:
         self._remembered_ids += _IDS_PER_DIFFERENCE + ids
         self._differences[state] = found
         return found
+
+    def _wide_pairing(self, state: int) -> _Pairing | None:
+        """What the state's rule is like, if so much of the vocabulary begins at the state that it is worth knowing."""
+        if self._weight(state) * BESIDE_PART < self._vocabulary.trie.node_count:
+            return None
+        return self._pairing(int(self._automaton.rule_of_state[state]))
+
+    def _successors(self, state: int) -> list[int]:
+        return [target for _, _, target in self._automaton.edges_of(state)]
+
+    def _counts(self, pairing: _Pairing, loop: int) -> tuple[Int32Array, Int32Array]:
+        """How many characters may, and must, follow each state of the rule: arrays of :func:`count_states`."""
+        from shmcache.rows.entries import count_states
+
+        known = self._counts_of.get((pairing.first, loop))
+        if known is None:
+            left, needed = (np.empty(len(pairing.base), dtype=np.int32) for _ in range(2))
+            count_states(self.automaton_at, loop, pairing.first, pairing.base, pairing.alike, left, needed)
+            known = self._counts_of[pairing.first, loop] = (left, needed)
+        return known
+
+    def _counted_tokens(self, loop: int) -> CountedTokens:
+        """The table of the loop; one for all grammars whose rule has it."""
+        from shmcache.rows.entries import walk_characters
+
+        known = self._tables.get(loop)
+        if known is not None:
+            return known
+        rule = int(self._automaton.rule_of_state[loop])
+        name = rule_digests(self._automaton, [rule])[rule], loop - int(self._automaton.rule_start[rule])
+        tables = _counted_tokens.setdefault(self._vocabulary, {})
+        table = tables.get(name)
+        if table is None:
+            trie = self._vocabulary.trie
+            room = walk_room(trie)
+            count = walk_characters(self.automaton_at, self._trie, loop, walk_room_handle(room))
+            ids, begun, verdicts = (
+                trie.token_order[room.accepted[:count]],
+                room.uncertain[:count],
+                room.verdicts[:count],
+            )
+            table = CountedTokens(ids, begun, verdicts, len(trie.text_bitmask))
+            if len(tables) >= _TABLES_MAX:
+                tables.clear()
+            tables[name] = table
+        self._tables[loop] = table
+        return table
 
     def _weight(self, state: int) -> int:
         """Nodes of the trie behind the first bytes that a state goes on with."""

@@ -76,6 +76,9 @@ class Masks:
                     few.append(data)
                 else:
                     many.append(_Part(self._expanded(accepted), _NO_IDS, _NO_IDS))
+            elif (counted := self._lazy.counted(state)) is not None:
+                uncertain = counted.uncertain
+                many.append(_Part(counted.bitmask, counted.fewer, counted.more))
             elif (difference := self._lazy.difference(state)) is not None:
                 uncertain = difference.uncertain
                 base = self._expanded(int(rows.state_accepted[difference.base]))

@@ -25,6 +25,8 @@ ROOM_FULL = -3
 """The room for walks has no place for one more level: grow it and call again."""
 
 NO_NODE = -1
+INSIDE = 0
+"""Of a token that does not end the string in which it begins; one that does is ACCEPTED, one beyond it UNCERTAIN."""
 ACCEPTED = 1
 OVERFLOWED = 2
 UNCERTAIN = 3
@@ -36,6 +38,8 @@ OVERFLOW = -3
 
 UNLIKE = -1
 """Two states of which one may end and the other not, or a state without another."""
+UNCOUNTED = -1
+"""A state behind which characters are not counted."""
 ALIKE_FOREVER = 1 << 20
 """Two states that no bytes can tell apart: longer than any token."""
 

@@ -209,6 +209,18 @@ def walk_difference(automaton: Any, trie: Any, state: int, first: int, base: Any
 
 
 @njit(cache=True)
+def count_states(automaton: Any, loop: int, first: int, base: Any, alike: Any, left: Any, needed: Any) -> None:
+    """:func:`trie_kernels.count_states`."""
+    trie_kernels.count_states(_automaton(automaton), loop, first, base, alike, left, needed)
+
+
+@njit(cache=True)
+def walk_characters(automaton: Any, trie: Any, loop: int, room: Any) -> int:
+    """:func:`trie_kernels.walk_characters`."""
+    return trie_kernels.walk_characters(_automaton(automaton), _trie(trie), loop, _room(room))
+
+
+@njit(cache=True)
 def change_words(base: Any, fewer: Any, more: Any, word_index: Any, word_value: Any, room: Any) -> int:
     """:func:`trie_kernels.change_words`."""
     return trie_kernels.change_words(base, fewer, more, word_index, word_value, _room(room))

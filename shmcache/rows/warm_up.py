@@ -183,6 +183,8 @@ def _run_all() -> None:
     base, alike = np.zeros(2, dtype=np.int32), np.zeros(2, dtype=np.int32)
     entries.pair_states(automaton_at, 0, 0, 0, 1, base, alike)
     entries.walk_difference(automaton_at, trie_at, 0, 0, base, alike, room_at)
+    entries.count_states(automaton_at, 0, 0, base, alike, base.copy(), alike.copy())
+    entries.walk_characters(automaton_at, trie_at, 0, room_at)
     offsets, blob = frozen([0, 1], np.int64), frozen([97], np.uint8)
     verdicts = np.zeros(1, dtype=np.uint8)
     known = np.zeros(0, dtype=np.uint8)
