@@ -28,13 +28,13 @@ SOURCES = {
     "regex": Source.regex("[a-c]{2,40}(x|yy)?"),
     "builtin_json": Source.builtin_json(),
 }
-VERSION = 3
+VERSION = 4
 DIGESTS = {
-    "json_schema": "047220ccf7a5797b",
+    "json_schema": "5a47305ae6889060",
     "recursion": "01db7c99b46e16d9",
     "ebnf": "44bd4117031b02ee",
     "regex": "918aece1ad875267",
-    "builtin_json": "4e7d68570cd63ece",
+    "builtin_json": "afd04de35d7da51f",
 }
 
 

@@ -43,6 +43,7 @@ NARROWER = {
 KERNEL_MODULES = {
     "shmcache.rows.entries",
     "shmcache.rows.kernels",
+    "shmcache.rows.counting_kernels",
     "shmcache.rows.trie_kernels",
     "shmcache.memory.ordered_words",
 }

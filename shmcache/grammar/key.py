@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from shmcache.grammar.ir import Grammar
     from shmcache.limits import Budget
 
-ENGINE_VERSION = 3
+ENGINE_VERSION = 4
 """Part of every key. Raised whenever the same source may compile to another image than before, or have another key."""
 
 KINDS = ("json_schema", "ebnf", "regex", "structural_tag", "builtin_json")

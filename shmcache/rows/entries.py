@@ -17,7 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.numpy_support import carray
 
-from shmcache.rows import kernels, trie_kernels
+from shmcache.rows import counting_kernels, kernels, trie_kernels
 from shmcache.rows.arrays import AutomatonArrays, Front, StackArrays, TrieArrays, WalkRoom
 
 _IS_PLAIN_PYTHON = not hasattr(kernels.advance, "py_func")
@@ -210,14 +210,14 @@ def walk_difference(automaton: Any, trie: Any, state: int, first: int, base: Any
 
 @njit(cache=True)
 def count_states(automaton: Any, loop: int, first: int, base: Any, alike: Any, left: Any, needed: Any) -> None:
-    """:func:`trie_kernels.count_states`."""
-    trie_kernels.count_states(_automaton(automaton), loop, first, base, alike, left, needed)
+    """:func:`counting_kernels.count_states`."""
+    counting_kernels.count_states(_automaton(automaton), loop, first, base, alike, left, needed)
 
 
 @njit(cache=True)
 def walk_characters(automaton: Any, trie: Any, loop: int, room: Any) -> int:
-    """:func:`trie_kernels.walk_characters`."""
-    return trie_kernels.walk_characters(_automaton(automaton), _trie(trie), loop, _room(room))
+    """:func:`counting_kernels.walk_characters`."""
+    return counting_kernels.walk_characters(_automaton(automaton), _trie(trie), loop, _room(room))
 
 
 @njit(cache=True)

@@ -1,9 +1,9 @@
 """The hot loops, compiled by Numba: bytes, calls and returns over an automaton's flat arrays.
 
-Owns the steps of a configuration. With ``trie_kernels.py`` and ``entries.py``, through which both are called, the only
-module that imports Numba; they are imported inside the functions that need them. Kernels are private to ``rows`` and
-``matcher``, take plain arrays, raise nothing and report a status. Each has a slow twin under tests/reference.
-``arrays.py`` explains *front*, *level* and *stack*.
+Owns the steps of a configuration. With ``trie_kernels.py``, ``counting_kernels.py`` and ``entries.py``, through which
+all are called, the only module that imports Numba; they are imported inside the functions that need them. Kernels are
+private to ``rows`` and ``matcher``, take plain arrays, raise nothing and report a status. Each has a slow twin under
+tests/reference. ``arrays.py`` explains *front*, *level* and *stack*.
 """
 
 from __future__ import annotations

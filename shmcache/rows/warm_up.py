@@ -28,7 +28,7 @@ _ready = threading.Event()
 _in_process = threading.Lock()
 _LOCK_NAME = "shmcache-kernels.lock"
 """Says, too, of which version of the sources the kernels beside it are."""
-_KERNEL_MODULES = ("entries", "kernels", "trie_kernels")
+_KERNEL_MODULES = ("counting_kernels", "entries", "kernels", "trie_kernels")
 
 
 def _after_fork_in_child() -> None:

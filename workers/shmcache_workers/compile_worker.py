@@ -27,7 +27,7 @@ from shmcache.memory.layout import Tier
 from shmcache.memory.names import Namespace
 from shmcache.memory.segments import NO_TEXT
 from shmcache_workers.grammar_compile import Compiled, compile_source, warm_up
-from shmcache_workers.process_limits import die_with_parent, give_back, memory_limit, resident_bytes
+from shmcache_workers.process_limits import collect_rarely, die_with_parent, give_back, memory_limit, resident_bytes
 from shmcache_workers.storage import Payload, RowReader, SharedRuleRows, Storage, elapsed_us
 from shmcache_workers.vocabularies import Vocabularies, vocabulary_payload
 
@@ -79,6 +79,7 @@ class CompileWorker:
                     case wire.WarmUp():
                         if self._compiler is compile_source:
                             warm_up(_log.warning)
+                            collect_rarely()
                         self._channel.send(wire.WorkerState(os.getpid(), "idle"))
                     case wire.Job():
                         self._work(message, descriptors)

@@ -77,6 +77,14 @@ class _OurGrammar:
         return int(self._grammar.memory_size_bytes)
 
 
+COMMON_SCHEMAS = (
+    '{"type": "object", "maxProperties": 9}',
+    '{"additionalProperties": {"maxLength": 9}}',
+    '{"properties": {"a": {"type": "string"}}}',
+)
+"""What they share with any grammar of JSON is in the rule tier: values, strings, numbers, and names of members."""
+
+
 class _RuleTier:
     """The rule tier of one process."""
 
@@ -98,12 +106,14 @@ class Shmcache:
     def __init__(self, vocabulary: Vocabulary) -> None:
         from shmcache.matcher.bitmask import allocate_token_bitmask
         from shmcache.rows.warm_up import warm_up
+        from shmcache_workers.process_limits import collect_rarely
 
         warm_up()
+        collect_rarely()
         self._vocabulary = vocabulary
         self._bitmask = allocate_token_bitmask(1, vocabulary.width)
         self._tier = _RuleTier()
-        for schema in ('{"type": "object", "maxProperties": 9}', '{"additionalProperties": {"maxLength": 9}}'):
+        for schema in COMMON_SCHEMAS:
             self.compile(schema).matcher().fill()
 
     def compile(self, schema: str) -> Grammar:
