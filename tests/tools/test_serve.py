@@ -91,6 +91,16 @@ def test_its_log_as_objects(namespace: str) -> None:
     assert "ab*c" not in log, "no source is logged"
 
 
+def test_workers_that_are_ready(namespace: str) -> None:
+    """As many as are asked for start with the first compile, though one would do."""
+    with serving(namespace, "--workers", "3", "--ready-workers", "2"):
+        with connect(BYTES, namespace, autostart=False) as cache:
+            cache.compile_regex("ab*c")
+        told = document(run("status", "--json", "--namespace", namespace).stdout)
+    assert len(told["workers"]) == 2
+    assert run("serve", "--namespace", namespace, "--ready-workers", "0").returncode == 2
+
+
 def test_the_log_format_is_a_setting(namespace: str) -> None:
     assert run("serve", "--namespace", namespace, SHMCACHE_LOG_FORMAT="xml").returncode == 2
     assert run("serve", "--namespace", namespace, "--log-format", "xml").returncode == 2

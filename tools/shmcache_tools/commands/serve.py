@@ -38,6 +38,13 @@ from shmcache_tools.shared_stats import open_view
     help="Compile workers.  [default: $SHMCACHE_WORKERS, else half the processors, at most 4]",
 )
 @click.option(
+    "--ready-workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Of these, so many are started with the first compile, the others when compiles have to wait; with two there "
+    "is no pause when one dies.  [default: 1]",
+)
+@click.option(
     "--log-format",
     type=click.Choice(logs.FORMATS),
     help="Log lines for people, or one JSON object a line.  [default: $SHMCACHE_LOG_FORMAT, else text]",
@@ -48,6 +55,7 @@ def command(
     namespace: str | None,
     limit_bytes: int | None,
     workers: int | None,
+    ready_workers: int | None,
     log_format: str | None,
     remove_on_exit: bool,
     as_json: bool,
@@ -77,6 +85,8 @@ def command(
         arguments.append(f"--limit-bytes={limit_bytes}")
     if workers is not None:
         arguments += ["--workers", str(workers)]
+    if ready_workers is not None:
+        arguments += ["--ready-workers", str(ready_workers)]
     if remove_on_exit:
         arguments.append("--remove-on-exit")
     code = main(arguments)
