@@ -92,6 +92,7 @@ class LazyRows:
         self._differences: dict[int, Difference] = {}
         self._remembered_ids = 0
         self._tables: dict[int, CountedTokens] = {}
+        self._names_of_loops: dict[int, tuple[bytes, int]] = {}
         self._counts_of: dict[tuple[int, int], tuple[Int32Array, Int32Array]] = {}
 
     @cached_property
@@ -159,7 +160,12 @@ class LazyRows:
         left, needed = self._counts(pairing, base)
         if left[state - pairing.first] == UNCOUNTED:
             return None
-        return self._counted_tokens(base).row(int(left[state - pairing.first]), int(needed[state - pairing.first]))
+        table = self._known_table(base)
+        if table is None:
+            if self._is_alike_for_long(state, pairing):
+                return None  # a walk beside the base looks at few tokens, and the table takes one over all
+            table = self._new_table(base)
+        return table.row(int(left[state - pairing.first]), int(needed[state - pairing.first]))
 
     def difference(self, state: int) -> Difference | None:
         """The state's row beside a base; None where a walk by itself is quicker."""
@@ -203,31 +209,41 @@ class LazyRows:
             known = self._counts_of[pairing.first, loop] = (left, needed)
         return known
 
-    def _counted_tokens(self, loop: int) -> CountedTokens:
-        """The table of the loop; one for all grammars whose rule has it."""
+    def _is_alike_for_long(self, state: int, pairing: _Pairing) -> bool:
+        """Whether, wherever the state's first byte leads, only long tokens can tell it from its base."""
+        return all(pairing.alike[target - pairing.first] >= _ALIKE_BYTES_ENOUGH for target in self._successors(state))
+
+    def _known_table(self, loop: int) -> CountedTokens | None:
+        """The table of the loop, if some grammar of this process has needed it."""
+        table = self._tables.get(loop)
+        if table is None:
+            table = _counted_tokens.get(self._vocabulary, {}).get(self._name_of_loop(loop))
+            if table is not None:
+                self._tables[loop] = table
+        return table
+
+    def _name_of_loop(self, loop: int) -> tuple[bytes, int]:
+        """Equal for equal loops of different grammars: the rule, and the place in it."""
+        name = self._names_of_loops.get(loop)
+        if name is None:
+            rule = int(self._automaton.rule_of_state[loop])
+            name = rule_digests(self._automaton, [rule])[rule], loop - int(self._automaton.rule_start[rule])
+            self._names_of_loops[loop] = name
+        return name
+
+    def _new_table(self, loop: int) -> CountedTokens:
+        """The table, made by a walk over all tokens, and kept for all grammars."""
         from shmcache.rows.entries import walk_characters
 
-        known = self._tables.get(loop)
-        if known is not None:
-            return known
-        rule = int(self._automaton.rule_of_state[loop])
-        name = rule_digests(self._automaton, [rule])[rule], loop - int(self._automaton.rule_start[rule])
+        trie = self._vocabulary.trie
+        room = walk_room(trie)
+        count = walk_characters(self.automaton_at, self._trie, loop, walk_room_handle(room))
+        ids = trie.token_order[room.accepted[:count]]
+        table = CountedTokens(ids, room.uncertain[:count], room.verdicts[:count], len(trie.text_bitmask))
         tables = _counted_tokens.setdefault(self._vocabulary, {})
-        table = tables.get(name)
-        if table is None:
-            trie = self._vocabulary.trie
-            room = walk_room(trie)
-            count = walk_characters(self.automaton_at, self._trie, loop, walk_room_handle(room))
-            ids, begun, verdicts = (
-                trie.token_order[room.accepted[:count]],
-                room.uncertain[:count],
-                room.verdicts[:count],
-            )
-            table = CountedTokens(ids, begun, verdicts, len(trie.text_bitmask))
-            if len(tables) >= _TABLES_MAX:
-                tables.clear()
-            tables[name] = table
-        self._tables[loop] = table
+        if len(tables) >= _TABLES_MAX:
+            tables.clear()
+        tables[self._name_of_loop(loop)] = self._tables[loop] = table
         return table
 
     def _weight(self, state: int) -> int:

@@ -176,3 +176,17 @@ def test_tables_are_few_and_go_with_their_vocabulary(monkeypatch: pytest.MonkeyP
     del vocabulary, lazy, image
     gc.collect()
     assert held() is None
+
+
+def test_a_table_is_made_where_it_spares_more_than_it_takes(small_vocabulary: Vocabulary) -> None:
+    """Far from the end a walk beside the base is short; once there is a table, it is used there too."""
+    lazy_rows._counted_tokens.pop(small_vocabulary, None)
+    image = compile_source(Source.json_schema({"type": "string", "maxLength": 60}), small_vocabulary).image
+    lazy = LazyRows(image.automaton, image.rows, small_vocabulary)
+    without = [state for state in range(image.automaton.state_count) if image.rows.state_accepted[state] == NO_ROW]
+    first = {state for state in without if lazy.counted(state) is not None}
+    assert small_vocabulary in lazy_rows._counted_tokens
+    again = {state for state in without if lazy.counted(state) is not None}
+    assert first < again
+    assert len(again) == 60, "one for each number of characters that are left"
+    assert all(lazy.difference(state) is not None for state in again - first)
