@@ -135,19 +135,20 @@ class LazyRows:
 
         ``stacks`` is the table that the nodes belong to. The arrays, index and value, are copies.
         """
-        from shmcache.rows.entries import walk_words
+        from shmcache.rows.entries import gather_words, walk_trie
 
         trie = self._vocabulary.trie
         room = walk_room(trie)
         while True:
             at_room = walk_room_handle(room)
-            count, status = walk_words(self.automaton_at, stacks.handle, self._trie, states, nodes, at_room)
+            count, _, status = walk_trie(self.automaton_at, stacks.handle, self._trie, states, nodes, at_room, False)
             if status == STACKS_FULL:
                 stacks.grow()
             elif status == ROOM_FULL:
                 room = walk_room(trie, grows=True)
             else:
-                return room.word_index[:count].copy(), room.word_value[:count].copy(), int(status)
+                words = gather_words(self._trie, count, at_room)
+                return room.word_index[:words].copy(), room.word_value[:words].copy(), int(status)
 
     def counted(self, state: int) -> CountedRow | None:
         """The row of a state between two characters of a counted string; None of another, and of a narrow one."""

@@ -191,9 +191,9 @@ def walk_trie(
 
 
 @njit(cache=True)
-def walk_words(automaton: Any, stacks: Any, trie: Any, states: Any, nodes: Any, room: Any) -> tuple[int, int]:
-    """:func:`trie_kernels.walk_words`."""
-    return trie_kernels.walk_words(_automaton(automaton), _stacks(stacks), _trie(trie), states, nodes, _room(room))
+def gather_words(trie: Any, count: int, room: Any) -> int:
+    """:func:`trie_kernels.gather_words`."""
+    return trie_kernels.gather_words(_trie(trie), count, _room(room))
 
 
 @njit(cache=True)

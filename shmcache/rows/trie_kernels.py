@@ -151,15 +151,12 @@ def walk_trie(
 
 
 @njit(cache=True)
-def walk_words(
-    automaton: Any, stacks: Any, trie: Any, states: Int32Array, nodes: Int32Array, room: Any
-) -> tuple[int, int]:
-    """The mask of the tokens that go on from the entries given, which have their whole stacks, word by word.
+def gather_words(trie: Any, count: int, room: Any) -> int:
+    """The mask of the tokens at the first ``count`` places of ``room.accepted``, as :func:`walk_trie` leaves them.
 
-    ``room.word_index`` and ``room.word_value`` receive the words that are not 0, in no order. Returns how many, and
-    the status of :func:`walk_trie`, which finds no token unless it is OK. ``room.words`` is 0 before and after.
+    ``room.word_index`` and ``room.word_value`` receive the words that are not 0, in no order. Returns how many.
+    ``room.words`` is 0 before and after.
     """
-    count, _, status = walk_trie(automaton, stacks, trie, states, nodes, room, False)
     words, index = room.words, room.word_index
     word_count = 0
     for at in range(count):
@@ -171,7 +168,7 @@ def walk_words(
     for at in range(word_count):
         room.word_value[at] = words[index[at]]
         words[index[at]] = 0
-    return word_count, status
+    return word_count
 
 
 @njit(cache=True)

@@ -179,7 +179,7 @@ def _run_all() -> None:
     room = new_walk_room(tokens=1, words=1, depth=2)
     automaton_at, trie_at, room_at = entries.handle(arrays), entries.handle(trie), entries.handle(room)
     entries.walk_trie(automaton_at, stacks.handle, trie_at, token, token, room_at, True)
-    entries.walk_words(automaton_at, stacks.handle, trie_at, token, token, room_at)
+    entries.gather_words(trie_at, 1, room_at)
     base, alike = np.zeros(2, dtype=np.int32), np.zeros(2, dtype=np.int32)
     entries.pair_states(automaton_at, 0, 0, 0, 1, base, alike)
     entries.walk_difference(automaton_at, trie_at, 0, 0, base, alike, room_at)

@@ -43,10 +43,12 @@ def test_entries_do_what_kernels_do(seed: int) -> None:
             depth=vocabulary.trie.longest_token_bytes + 1,
         )
         walk_at = entries.handle(walk)
-        found = trie_kernels.walk_words(arrays, stacks.arrays, trie, states, nodes, walk)
-        words = dict(zip(walk.word_index[: found[0]].tolist(), walk.word_value[: found[0]].tolist(), strict=True))
-        assert entries.walk_words(at, stacks.handle, trie_at, states, nodes, walk_at) == found
-        again = dict(zip(walk.word_index[: found[0]].tolist(), walk.word_value[: found[0]].tolist(), strict=True))
+        found = trie_kernels.walk_trie(arrays, stacks.arrays, trie, states, nodes, walk, False)
+        count = trie_kernels.gather_words(trie, found[0], walk)
+        words = dict(zip(walk.word_index[:count].tolist(), walk.word_value[:count].tolist(), strict=True))
+        assert entries.walk_trie(at, stacks.handle, trie_at, states, nodes, walk_at, False) == found
+        assert entries.gather_words(trie_at, found[0], walk_at) == count
+        again = dict(zip(walk.word_index[:count].tolist(), walk.word_value[:count].tolist(), strict=True))
         assert again == words
         walked += bool(words)
         for text in random_texts(rng, tested, 4):

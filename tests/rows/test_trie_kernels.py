@@ -68,12 +68,13 @@ def random_level(rng: Random, automaton: GrammarAutomaton, stacks: StackTable, t
 def words_of(
     automaton: GrammarAutomaton, stacks: StackTable, vocabulary: Vocabulary, level: Level, room: WalkRoom
 ) -> set[int]:
-    """The ids of the mask that ``walk_words`` gives."""
-    from shmcache.rows.trie_kernels import walk_words
+    """The ids of the mask that ``walk_trie`` and ``gather_words`` give."""
+    from shmcache.rows.trie_kernels import gather_words, walk_trie
 
     while True:
         arrays = automaton_arrays(automaton), stacks.arrays, trie_arrays(vocabulary)
-        count, status = walk_words(*arrays, *level, room)
+        accepted, _, status = walk_trie(*arrays, *level, room, False)
+        count = gather_words(arrays[2], accepted, room)
         assert not room.words.any()
         if status != STACKS_FULL:
             break
@@ -231,7 +232,7 @@ def test_a_level_that_is_too_wide_is_reported_by_walks(monkeypatch: pytest.Monke
     assert walked(automaton, stacks, vocabulary, start, overflows=False) == ([], [], FRONT_FULL)
     room = room_for(vocabulary, 2048)
     arrays = automaton_arrays(automaton), stacks.arrays, trie_arrays(vocabulary)
-    assert trie_kernels.walk_words(*arrays, *start, room) == (0, FRONT_FULL)
+    assert trie_kernels.walk_trie(*arrays, *start, room, False) == (0, 0, FRONT_FULL)
     assert not room.words.any()
     short = Vocabulary([b"a", b"b", b"ab", b"c", b"abx", b"bx"])
     assert words_of(automaton, stacks, short, start, room_for(short)) == {0, 1, 2, 4}

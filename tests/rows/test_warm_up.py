@@ -90,8 +90,19 @@ def test_every_kernel_is_made_ready() -> None:
     from shmcache.rows import entries
 
     warm_up()
-    names = ["advance", "open_level", "resolve_tokens", "pair_states", "walk_difference", "walk_trie", "walk_words"]
-    used = [getattr(entries, name) for name in [*names, "change_words"]]
+    names = [
+        "advance",
+        "change_words",
+        "gather_words",
+        "open_level",
+        "pair_states",
+        "count_states",
+        "resolve_tokens",
+        "walk_characters",
+        "walk_difference",
+        "walk_trie",
+    ]
+    used = [getattr(entries, name) for name in names]
     before = [len(getattr(kernel, "signatures", ())) for kernel in used]
     vocabulary = Vocabulary([b"a", b"aa", b"aaa", b"b", b"ab", b"aab"] * 3)
     letter = Dfa((((97, 97, 1),), ()), (False, True))
