@@ -7,11 +7,13 @@ Must never keep a value: the environment is read when a setting is asked for.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from shmcache.errors import SegmentError
 from shmcache.limits import COMPILE_SECONDS_MAX
 
 T = TypeVar("T")
@@ -141,6 +143,21 @@ ALL: tuple[Setting[str] | Setting[int] | Setting[float] | Setting[Path], ...] = 
     SHM_DIRECTORY,
 )
 """Every setting, for the documentation and ``doctor``."""
+
+
+def runtime_folder(name: str) -> Path:
+    """A folder in the runtime directory for what this user alone may change, made if need be.
+
+    Raises :class:`SegmentError` where others can write to it.
+    """
+    folder = RUNTIME_DIRECTORY.value() / name
+    for directory in (folder.parent, folder):
+        # One by one: parents that are made on the way are open to others, and then of no use as a runtime directory.
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = directory.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+            raise SegmentError(f"{directory} must be a directory that no one else can write")
+    return folder
 
 
 def shm_directory() -> Path:

@@ -10,7 +10,6 @@ import fcntl
 import hashlib
 import logging
 import os
-import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +18,8 @@ from types import ModuleType
 import numpy as np
 
 from shmcache.automaton.grammar_automaton import GrammarAutomaton, frozen
-from shmcache.errors import SegmentError
 from shmcache.rows.arrays import AutomatonArrays, TrieArrays
-from shmcache.settings import RUNTIME_DIRECTORY
+from shmcache.settings import runtime_folder
 
 _logger = logging.getLogger("shmcache")
 _ready = threading.Event()
@@ -88,14 +86,7 @@ def _place_for_kernels() -> None:
     """
     if "NUMBA_CACHE_DIR" in os.environ or _has_place():
         return
-    place = RUNTIME_DIRECTORY.value() / "kernels"
-    for directory in (place.parent, place):
-        # One by one: parents that are made on the way are open to others, and then of no use as a runtime directory.
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = directory.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            raise SegmentError(f"{directory} must be a directory that no one else can write; compiled kernels go there")
-    os.environ["NUMBA_CACHE_DIR"] = str(place)
+    os.environ["NUMBA_CACHE_DIR"] = str(runtime_folder("kernels"))
 
 
 def _has_place() -> bool:

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from shmcache.errors import SegmentError
-from shmcache.settings import RUNTIME_DIRECTORY
+from shmcache.settings import runtime_folder
 from shmcache.vocabulary.sections import stored_bytes
 from shmcache.vocabulary.trie import Trie
 from shmcache.vocabulary.vocabulary import Vocabulary
@@ -42,7 +42,7 @@ def remembered(reader: str, data: bytes, options: object, make: Callable[[], Voc
     try:
         digest = blake2b(repr((_sources_digest(), reader, options)).encode(), digest_size=16, person=b"shmcache file")
         digest.update(data)
-        path = _folder() / f"{digest.hexdigest()}.vocabulary"
+        path = runtime_folder("vocabularies") / f"{digest.hexdigest()}.vocabulary"
     except (OSError, SegmentError) as error:
         _log.debug("no vocabulary can be remembered: %s", error)
         return make()
@@ -64,17 +64,6 @@ def _sources_digest() -> bytes:
     for path in sorted(Path(__file__).resolve().parent.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.digest()
-
-
-def _folder() -> Path:
-    """The folder, made if need be. Raises :class:`SegmentError` for one that others can write to."""
-    folder = RUNTIME_DIRECTORY.value() / "vocabularies"
-    for directory in (folder.parent, folder):
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = directory.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
-            raise SegmentError(f"{directory} must be a directory that no one else can write")
-    return folder
 
 
 def _load(path: Path) -> Vocabulary:
