@@ -30,7 +30,9 @@ IDLE_SECONDS = 20
 
 
 @contextmanager
-def own_manager(purpose: str, *, workers: int, limit_bytes: int | None = None) -> Iterator[Namespace]:
+def own_manager(
+    purpose: str, *, workers: int, ready_workers: int = 1, limit_bytes: int | None = None
+) -> Iterator[Namespace]:
     """Starts a manager in a new namespace; on leaving it is ended and whatever it left is removed.
 
     Raises :class:`ManagerUnavailable` when it does not start.
@@ -38,7 +40,7 @@ def own_manager(purpose: str, *, workers: int, limit_bytes: int | None = None) -
     namespace = Namespace.of(f"{purpose}-{uuid.uuid4().hex[:12]}")
     namespace.make_directory()
     with tempfile.TemporaryFile() as log:
-        process, ready = _start(namespace, workers, limit_bytes, log)
+        process, ready = _start(namespace, workers, ready_workers, limit_bytes, log)
         try:
             with os.fdopen(ready, "rb", buffering=0):
                 _await_ready(ready, process, log)
@@ -49,11 +51,11 @@ def own_manager(purpose: str, *, workers: int, limit_bytes: int | None = None) -
 
 
 def _start(
-    namespace: Namespace, workers: int, limit_bytes: int | None, log: IO[bytes]
+    namespace: Namespace, workers: int, ready_workers: int, limit_bytes: int | None, log: IO[bytes]
 ) -> tuple[subprocess.Popen[bytes], int]:
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     command = [sys.executable, "-P", "-m", "shmcache.manager", "--namespace", namespace.name]
-    command += ["--workers", str(workers), "--idle-seconds", str(IDLE_SECONDS)]
+    command += ["--workers", str(workers), "--ready-workers", str(ready_workers), "--idle-seconds", str(IDLE_SECONDS)]
     command += ["--remove-on-exit", "--ready-fd", str(write_end)]
     if limit_bytes is not None:
         command += ["--limit-bytes", str(limit_bytes)]

@@ -48,7 +48,7 @@ def command(samples: bool, seed: int) -> None:
     try:
         with terminated_like_interrupted():
             _warm_up()
-            with own_manager("demo", workers=COMPILE_WORKERS) as namespace:
+            with own_manager("demo", workers=COMPILE_WORKERS, ready_workers=COMPILE_WORKERS) as namespace:
                 _run(namespace, samples, seed)
             _check_nothing_left(namespace)
     except (DemoError, MemberError, TimeoutError) as error:
