@@ -60,7 +60,14 @@ def test_it_shows_what_it_promises() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_one_leaves_nothing(number: signal.Signals) -> None:
     before = objects_left()
-    with subprocess.Popen(command("demo"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    # A suite that a shell runs in the background is started with Ctrl-C ignored, and so would this be.
+    with subprocess.Popen(
+        command("demo"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
