@@ -7,7 +7,7 @@ text automaton, bytes in a byte automaton, and bytes or rule calls in a rule aut
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from shmcache.limits import Budget
@@ -84,15 +84,11 @@ def merge_ranges(edges: Iterable[Edge]) -> tuple[Edge, ...]:
     return tuple(merged)
 
 
-def trim(edges: list[list[Edge]], accepting: list[bool]) -> Dfa:
+def trim(edges: Sequence[Sequence[Edge]], accepting: Sequence[bool]) -> Dfa:
     """The automaton without states that cannot be reached or cannot accept, in breadth-first numbering."""
-    count = len(edges)
-    sources: list[list[int]] = [[] for _ in range(count)]
-    for state, row in enumerate(edges):
-        for _, _, target in row:
-            sources[target].append(state)
+    sources = _sources(edges)
     alive = list(accepting)
-    pending = [state for state in range(count) if alive[state]]
+    pending = [state for state, accepts in enumerate(accepting) if accepts]
     while pending:
         for source in sources[pending.pop()]:
             if not alive[source]:
@@ -100,21 +96,34 @@ def trim(edges: list[list[Edge]], accepting: list[bool]) -> Dfa:
                 pending.append(source)
     if not alive[0]:
         return EMPTY_LANGUAGE
-    number = [-1] * count
+    if not all(alive):
+        edges = [[edge for edge in row if alive[edge[2]]] for row in edges]
+    return breadth_first(edges, accepting)
+
+
+def breadth_first(edges: Sequence[Sequence[Edge]], accepting: Sequence[bool]) -> Dfa:
+    """The automaton of the states that can be reached, all of which can accept, numbered as they are met."""
+    number = [-1] * len(edges)
     number[0] = 0
     order = [0]
-    for state in order:  # grows while it is walked: breadth first
+    for state in order:  # grows while it is walked
         for _, _, target in edges[state]:
-            if number[target] < 0 and alive[target]:
+            if number[target] < 0:
                 number[target] = len(order)
                 order.append(target)
     return Dfa(
-        edges=tuple(
-            merge_ranges([(low, high, number[target]) for low, high, target in edges[state] if alive[target]])
-            for state in order
-        ),
-        accepting=tuple(accepting[state] for state in order),
+        edges=tuple([merge_ranges([(low, high, number[to]) for low, high, to in edges[state]]) for state in order]),
+        accepting=tuple([accepting[state] for state in order]),
     )
+
+
+def _sources(edges: Sequence[Sequence[Edge]]) -> list[list[int]]:
+    """For each state those that an edge leads from, once for each edge."""
+    sources: list[list[int]] = [[] for _ in edges]
+    for state, row in enumerate(edges):
+        for _, _, target in row:
+            sources[target].append(state)
+    return sources
 
 
 def minimise(dfa: Dfa, budget: Budget) -> Dfa:
@@ -130,10 +139,7 @@ def minimise(dfa: Dfa, budget: Budget) -> Dfa:
     if is_finite:
         return dfa
     edges, accepting = dfa.edges, dfa.accepting
-    sources: list[list[int]] = [[] for _ in edges]
-    for state, row in enumerate(edges):
-        for _, _, target in row:
-            sources[target].append(state)
+    sources = _sources(edges)
     everywhere = [0] * len(edges)
     # Equal states go on with the same symbols, wherever those lead: that alone tells most states apart.
     alike: dict[tuple[bool, tuple[Edge, ...]], int] = {}
@@ -168,11 +174,8 @@ def minimise(dfa: Dfa, budget: Budget) -> Dfa:
 def _joined_ends(dfa: Dfa) -> tuple[Dfa, bool]:
     """The automaton with equal ones joined of the states from which no loop is reached; whether that is all of them."""
     edges = dfa.edges
-    sources: list[list[int]] = [[] for _ in edges]
+    sources = _sources(edges)
     waiting = [len(row) for row in edges]
-    for state, row in enumerate(edges):
-        for _, _, target in row:
-            sources[target].append(state)
     known: dict[tuple[bool, tuple[Edge, ...]], int] = {}
     joined = list(range(len(edges)))
     order = [state for state, count in enumerate(waiting) if not count]

@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 
 from shmcache.limits import Budget
 from shmcache.regular.code_points import ANY, SURROGATE_HIGH, SURROGATE_LOW, CodePoints
-from shmcache.regular.dfa import Dfa, Edge, merge_ranges, trim
+from shmcache.regular.dfa import Dfa, Edge, breadth_first, merge_ranges, trim
 
 _UTF8_BLOCKS = ((0x0, 0x7F), (0x80, 0x7FF), (0x800, 0xFFFF), (0x10000, 0x10FFFF))
 _SHORT_ESCAPES = {
@@ -82,17 +82,9 @@ class _Interned:
     def dfa(self, text: Dfa) -> Dfa:
         accepting = text.accepting + (False,) * (len(self.rows) - text.state_count)
         if any(low >= SURROGATE_LOW and high <= SURROGATE_HIGH for row in text.edges for low, high, _ in row):
-            return trim([list(row) for row in self.rows], list(accepting))
+            return trim(self.rows, accepting)
         # Every edge of the text has bytes, so all states are of use: they only get their numbers.
-        numbers = {0: 0}
-        order = [0]
-        for state in order:  # grows while it is walked: breadth first
-            for _, _, target in self.rows[state]:
-                if target not in numbers:
-                    numbers[target] = len(order)
-                    order.append(target)
-        rows = [tuple([(low, high, numbers[target]) for low, high, target in self.rows[state]]) for state in order]
-        return Dfa(edges=tuple(rows), accepting=tuple([accepting[state] for state in order]))
+        return breadth_first(self.rows, accepting)
 
 
 _Rows = tuple[tuple[Edge, ...], ...]

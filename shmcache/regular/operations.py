@@ -41,14 +41,32 @@ def _product(
     is_live: Callable[[int, int], bool],
     budget: Budget,
 ) -> Dfa:
-    """The pair construction. ``is_live`` says which pairs can still matter, so that the others are never made."""
+    """The words of which the one automaton and the other say what ``accepts`` asks for."""
+    rows, pairs = _paired(first.edges, second.edges, is_live, budget)
+    accepting = [
+        accepts(one != _DEAD and first.accepting[one], other != _DEAD and second.accepting[other])
+        for one, other in pairs
+    ]
+    return minimise(trim(rows, accepting), budget)
+
+
+def _paired(
+    first: Sequence[Sequence[Edge]],
+    second: Sequence[Sequence[Edge]],
+    is_live: Callable[[int, int], bool],
+    budget: Budget,
+) -> tuple[list[list[Edge]], list[tuple[int, int]]]:
+    """The pair construction: rows, and the states of both that each stands for, -1 where the word has left it.
+
+    ``is_live`` says which pairs can still matter, so that the others are never made.
+    """
     numbers = {(0, 0): 0}
     pairs = [(0, 0)]
     rows: list[list[Edge]] = []
     for one, other in pairs:  # grows while it is walked
         row: list[Edge] = []
-        edges_one = first.edges[one] if one != _DEAD else ()
-        edges_other = second.edges[other] if other != _DEAD else ()
+        edges_one = first[one] if one != _DEAD else ()
+        edges_other = second[other] if other != _DEAD else ()
         for low, high, target_one, target_other in _joint_ranges(edges_one, edges_other):
             if not is_live(target_one, target_other):
                 continue
@@ -61,11 +79,7 @@ def _product(
             row.append((low, high, number))
         budget.spend_edges(len(row))
         rows.append(row)
-    accepting = [
-        accepts(one != _DEAD and first.accepting[one], other != _DEAD and second.accepting[other])
-        for one, other in pairs
-    ]
-    return minimise(trim(rows, accepting), budget)
+    return rows, pairs
 
 
 def intersect(first: Dfa, second: Dfa, budget: Budget) -> Dfa:
@@ -94,44 +108,18 @@ def partition(language: Dfa, splitters: Sequence[Dfa], budget: Budget) -> dict[t
     accepting = list(language.accepting)
     kinds: list[tuple[bool, ...]] = [()] * language.state_count
     for splitter in splitters:
-        rows, pairs = _beside(rows, splitter, budget)
+        rows, pairs = _paired(rows, splitter.edges, lambda one, _other: one != _DEAD, budget)
+        rows = [merge_ranges(row) for row in rows]
         accepting = [accepting[one] for one, _ in pairs]
         kinds = [(*kinds[one], other != _DEAD and splitter.accepting[other]) for one, other in pairs]
     found = {kind for kind, accepts in zip(kinds, accepting, strict=True) if accepts}
     return {
         kind: minimise(
-            trim(
-                [list(row) for row in rows],
-                [accepts and kind == one for one, accepts in zip(kinds, accepting, strict=True)],
-            ),
+            trim(rows, [accepts and kind == one for one, accepts in zip(kinds, accepting, strict=True)]),
             budget,
         )
         for kind in sorted(found, reverse=True)
     }
-
-
-def _beside(
-    rows: Sequence[Sequence[Edge]], other: Dfa, budget: Budget
-) -> tuple[list[list[Edge]], list[tuple[int, int]]]:
-    """The rows of an automaton that reads along with another one, and the states of both that each stands for."""
-    numbers = {(0, 0): 0}
-    pairs = [(0, 0)]
-    joint: list[list[Edge]] = []
-    for state, beside in pairs:  # grows while it is walked
-        row: list[Edge] = []
-        for low, high, target, target_beside in _joint_ranges(rows[state], other.edges[beside] if beside >= 0 else ()):
-            if target == _DEAD:
-                continue
-            pair = (target, target_beside)
-            number = numbers.get(pair)
-            if number is None:
-                number = numbers[pair] = len(pairs)
-                pairs.append(pair)
-                budget.spend_states()
-            row.append((low, high, number))
-        budget.spend_edges(len(row))
-        joint.append(list(merge_ranges(row)))
-    return joint, pairs
 
 
 def complement(dfa: Dfa, alphabet: CodePoints, budget: Budget) -> Dfa:
