@@ -26,7 +26,7 @@ from shmcache.automaton.structure import rule_digests
 from shmcache.matcher.counted_tokens import CountedRow, CountedTokens
 from shmcache.rows.arrays import ACCEPTED, ROOM_FULL, STACKS_FULL, UNCERTAIN, UNCOUNTED, AutomatonArrays, TrieArrays
 from shmcache.rows.row_table import NO_ROW, RowTable
-from shmcache.rows.rule_walker import BESIDE_PART, plain_rules
+from shmcache.rows.rule_walker import BESIDE_PART, plain_rules, walk_weights
 from shmcache.rows.stacks import StackTable, walk_room, walk_room_handle
 from shmcache.vocabulary.vocabulary import Vocabulary
 
@@ -91,7 +91,6 @@ class LazyRows:
         self._pairings: dict[int, _Pairing | None] = {}
         self._differences: dict[int, Difference] = {}
         self._remembered_ids = 0
-        self._tables: dict[int, CountedTokens] = {}
         self._names_of_loops: dict[int, tuple[bytes, int]] = {}
         self._counts_of: dict[tuple[int, int], tuple[Int32Array, Int32Array]] = {}
 
@@ -117,6 +116,10 @@ class LazyRows:
     def _behind(self) -> list[int]:
         """Nodes of the trie behind all bytes below each."""
         return [0, *np.cumsum(self._vocabulary.trie.first_byte_nodes()).tolist()]
+
+    @cached_property
+    def _weights(self) -> npt.NDArray[np.int64]:
+        return walk_weights(self._automaton, self._vocabulary.trie)
 
     @cached_property
     def _base_rules(self) -> list[int]:
@@ -158,15 +161,15 @@ class LazyRows:
         base = int(pairing.base[state - pairing.first])
         if base < 0 or base not in self._successors(base):
             return None
-        left, needed = self._counts(pairing, base)
-        if left[state - pairing.first] == UNCOUNTED:
+        left, needed = (int(counts[state - pairing.first]) for counts in self._counts(pairing, base))
+        if left == UNCOUNTED:
             return None
-        table = self._known_table(base)
+        table = _counted_tokens.get(self._vocabulary, {}).get(self._name_of_loop(base))
         if table is None:
             if self._is_alike_for_long(state, pairing):
                 return None  # a walk beside the base looks at few tokens, and the table takes one over all
             table = self._new_table(base)
-        return table.row(int(left[state - pairing.first]), int(needed[state - pairing.first]))
+        return table.row(left, needed)
 
     def difference(self, state: int) -> Difference | None:
         """The state's row beside a base; None where a walk by itself is quicker."""
@@ -179,7 +182,7 @@ class LazyRows:
         base = int(pairing.base[state - pairing.first])
         if base < 0 or self._rows.state_accepted[base] == NO_ROW:
             return None
-        if self._alike_weight(state, pairing) < _ALIKE_PART * self._weight(base):
+        if self._alike_weight(state, pairing) < _ALIKE_PART * int(self._weights[base]):
             return None
         found = self._walk_beside(state, base, pairing)
         if self._remembered_ids > _IDS_MAX:
@@ -192,7 +195,7 @@ class LazyRows:
 
     def _wide_pairing(self, state: int) -> _Pairing | None:
         """What the state's rule is like, if so much of the vocabulary begins at the state that it is worth knowing."""
-        if self._weight(state) * BESIDE_PART < self._vocabulary.trie.node_count:
+        if int(self._weights[state]) * BESIDE_PART < self._vocabulary.trie.node_count:
             return None
         return self._pairing(int(self._automaton.rule_of_state[state]))
 
@@ -213,15 +216,6 @@ class LazyRows:
     def _is_alike_for_long(self, state: int, pairing: _Pairing) -> bool:
         """Whether, wherever the state's first byte leads, only long tokens can tell it from its base."""
         return all(pairing.alike[target - pairing.first] >= _ALIKE_BYTES_ENOUGH for target in self._successors(state))
-
-    def _known_table(self, loop: int) -> CountedTokens | None:
-        """The table of the loop, if some grammar of this process has needed it."""
-        table = self._tables.get(loop)
-        if table is None:
-            table = _counted_tokens.get(self._vocabulary, {}).get(self._name_of_loop(loop))
-            if table is not None:
-                self._tables[loop] = table
-        return table
 
     def _name_of_loop(self, loop: int) -> tuple[bytes, int]:
         """Equal for equal loops of different grammars: the rule, and the place in it."""
@@ -244,12 +238,8 @@ class LazyRows:
         tables = _counted_tokens.setdefault(self._vocabulary, {})
         if len(tables) >= _TABLES_MAX:
             tables.clear()
-        tables[self._name_of_loop(loop)] = self._tables[loop] = table
+        tables[self._name_of_loop(loop)] = table
         return table
-
-    def _weight(self, state: int) -> int:
-        """Nodes of the trie behind the first bytes that a state goes on with."""
-        return sum(self._behind[high + 1] - self._behind[low] for low, high, _ in self._automaton.edges_of(state))
 
     def _alike_weight(self, state: int, pairing: _Pairing) -> int:
         """Nodes of the trie behind those first bytes that lead to a state much like its base."""
