@@ -96,22 +96,7 @@ class GrammarCache:
             if held is not None:
                 return held.grammar
 
-        def source() -> Source:
-            return Source.json_schema(
-                schema,
-                any_whitespace=any_whitespace,
-                indent=indent,
-                separators=separators,
-                strict_mode=strict_mode,
-                max_whitespace_cnt=max_whitespace_cnt,
-                canonical_numbers=canonical_numbers,
-                on_unsupported=on_unsupported,
-                any_order=any_order,
-            )
-
-        if not is_text:
-            return self._compile(source(), raw, timeout)
-        named: Options = (
+        named: tuple[tuple[str, Any], ...] = (  # sorted, as the options of a source are
             ("any_order", any_order),
             ("any_whitespace", any_whitespace),
             ("canonical_numbers", canonical_numbers),
@@ -121,6 +106,12 @@ class GrammarCache:
             ("separators", separators),
             ("strict_mode", strict_mode),
         )
+
+        def source() -> Source:
+            return Source.json_schema(schema, **dict(named))
+
+        if not is_text:
+            return self._compile(source(), raw, timeout)
         return self._compile_text("json_schema", schema, named, source, raw, timeout)
 
     def compile_grammar(self, ebnf: str, root_rule_name: str = "root", timeout: float | None = None) -> CompiledGrammar:

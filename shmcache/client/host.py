@@ -202,11 +202,12 @@ class Host:
         If ``mend`` can make another image of a damaged one, and the first mask is known without it, the image is not
         looked at before it is needed.
         """
-        image = find_image(mapping.payload, expected_key=mapping.header.key, mend=mend)
+        image = find_image(mapping.payload, expected_key=mapping.header.key)
         mask = first_mask(mapping.payload, word_count(image.width))
         if mask is None or mend is None:
-            image.mend = None
             image.open()
+        else:
+            image.mend = mend
         grammar = CompiledGrammar(
             image,
             self._vocabulary,

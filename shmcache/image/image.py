@@ -128,12 +128,7 @@ def open_image(buffer: Readable, *, expected_key: bytes | None = None, check_bou
     return image
 
 
-def find_image(
-    buffer: Readable,
-    *,
-    expected_key: bytes | None = None,
-    mend: Callable[[SegmentError], Image] | None = None,
-) -> ClosedImage:
+def find_image(buffer: Readable, *, expected_key: bytes | None = None) -> ClosedImage:
     """The image for which :func:`open_image` without ``check_bounds`` would give the arrays."""
     sections = find_sections(buffer, _MAGIC, LAYOUT_VERSION, _WORD_COUNT, _DTYPES)
     words = sections.words
@@ -142,7 +137,7 @@ def find_image(
         raise SegmentError("the segment holds another grammar than the one asked for")
     fingerprint = _DIGEST.pack(*words[_KEY_WORDS : _KEY_WORDS + _FINGERPRINT_WORDS])
     vocabulary_size, width, _ = words[_KEY_WORDS + _FINGERPRINT_WORDS :]
-    return ClosedImage(key, fingerprint, vocabulary_size, width, sections, mend)
+    return ClosedImage(key, fingerprint, vocabulary_size, width, sections)
 
 
 def _check_bounds(image: Image) -> None:
