@@ -304,12 +304,8 @@ class Entries:
         mapped: frozenset[int],
         spared: frozenset[bytes] = frozenset(),
     ) -> list[Entry]:
-        """All READY entries of a tier in the order in which they should go; those first that nobody maps.
-
-        Only their bytes become free at once.
-        """
-        order = by_worth(list(self.candidates(tier, spared=spared)), last_use)
-        return sorted(order, key=lambda entry: entry.serial in mapped)
+        """All READY entries of a tier in the order in which they should go."""
+        return by_worth(list(self.candidates(tier, spared=spared)), last_use, mapped)
 
     # --- the one place of change -------------------------------------------------------------------------------------
 
@@ -335,9 +331,12 @@ class Entries:
                 self._passing[new.state][new.serial] = None
 
 
-def by_worth(entries: Sequence[Entry], last_use: Mapping[int, int]) -> list[Entry]:
+def by_worth(
+    entries: Sequence[Entry], last_use: Mapping[int, int], mapped: frozenset[int] = frozenset()
+) -> list[Entry]:
     """The entries in the order in which they should go: greatest (age × bytes ÷ cost) first.
 
+    Before that, those that are not ``mapped``: only their bytes become free at once.
     Of two entries of one size and cost that is the one used longer ago, of two of one age the one that holds more bytes
     per microsecond of compiling. Age is the place among them: what recency words say is any process's to write.
     """
@@ -345,8 +344,9 @@ def by_worth(entries: Sequence[Entry], last_use: Mapping[int, int]) -> list[Entr
     order = sorted(entries, key=lambda entry: (last_use.get(entry.serial, 0), entry.serial))
     age = {entry.serial: len(order) - place for place, entry in enumerate(order)}
 
-    def rank(entry: Entry) -> tuple[float, int]:
-        return -age[entry.serial] * entry.charged_bytes / max(1, entry.cost_us), entry.serial
+    def rank(entry: Entry) -> tuple[bool, float, int]:
+        worthless = age[entry.serial] * entry.charged_bytes / max(1, entry.cost_us)
+        return entry.serial in mapped, -worthless, entry.serial
 
     return sorted(order, key=rank)
 

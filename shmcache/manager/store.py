@@ -154,7 +154,7 @@ class Store:
         mapped, reason = self._use.mapped, self._reason(asked)
         tier = self._tier_to_evict(asked)
         sample = take_sample(self.entries.candidates(tier, spared=self.spared), shortage_bytes, len(self._use.last_use))
-        order = sorted(by_worth(sample, self._use.last_use), key=lambda entry: entry.serial in mapped)
+        order = by_worth(sample, self._use.last_use, mapped)
         chosen: list[Entry] = []
         for entry in order:
             if shortage_bytes <= 0 or entry.serial in mapped:
@@ -163,9 +163,7 @@ class Store:
             shortage_bytes -= entry.charged_bytes
         self.entries.pass_over(tier, sample, order[len(chosen) :][:CARRIED_ENTRIES])
         if shortage_bytes > 0:
-            coming_bytes = sum(entry.charged_bytes for entry in chosen)
-            coming_bytes += self.entries.zombie_bytes(asked.tier)
-            shortage_bytes += sum(entry.charged_bytes for entry in chosen) - coming_bytes
+            shortage_bytes -= self.entries.zombie_bytes(asked.tier)
             for entry in order[len(chosen) :]:
                 if shortage_bytes <= 0:
                     break
